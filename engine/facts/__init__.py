@@ -1,0 +1,1 @@
+"""A program seen through its schemas: graphs, values, kinds."""
