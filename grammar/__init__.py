@@ -1,1 +1,7 @@
-"""Text to tree: the rules language's grammar, its syntax tree, and its diagnostics. Knows nothing of torch."""
+"""Text to tree and back: the rules language without any meaning. Knows nothing of torch."""
+
+from __future__ import annotations
+
+from apportion.grammar.diagnostics import Diagnostic, Label, Severity, Source, Span, nearest
+
+__all__ = ["Diagnostic", "Label", "Severity", "Source", "Span", "nearest"]
