@@ -1,0 +1,23 @@
+"""What every test runs under: one thread of torch's, and the two lengths of the random tests."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+# The suite runs one process a core; more threads in each only wait for each other.
+torch.set_num_threads(1)
+
+_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+settings.register_profile("short", max_examples=200, derandomize=True, **_COMMON)
+settings.register_profile("full", max_examples=2000, **_COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
+
+
+@pytest.fixture(autouse=True)
+def _same_random_numbers() -> None:
+    """Each test starts from one seed, whatever ran before it."""
+    torch.manual_seed(0)
