@@ -20,6 +20,8 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 sympy: Any = _sympy  # its annotations are too few to check against
+_MIN: Any = Min
+_MAX: Any = Max
 Expression = Any  # sympy.Expr
 
 __all__ = [
@@ -263,15 +265,15 @@ class Dim:
             return self
         if high <= 0:
             return -self
-        return _simplest(Max(self.expr, -self.expr), self.ranges)
+        return _simplest(_MAX(self.expr, -self.expr), self.ranges)
 
     def min(self, other: int | Dim) -> int | Dim:
         """The smaller of the two, as an expression where that is not decided."""
-        return self._choose("<=", Min, other)
+        return self._choose("<=", _MIN, other)
 
     def max(self, other: int | Dim) -> int | Dim:
         """The larger of the two, as an expression where that is not decided."""
-        return self._choose(">=", Max, other)
+        return self._choose(">=", _MAX, other)
 
     def _choose(self, op: str, function: Any, other: int | Dim) -> int | Dim:
         better = self.compare(op, other)
