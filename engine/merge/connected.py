@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from apportion.engine.merge.clusters import Budget, Clusters
 from apportion.engine.merge.quotient import Quotient, contract
-from apportion.engine.merge.stages import UNCLAIMED, label_stages, stage_groups
+from apportion.engine.merge.stages import UNCLAIMED, stage_groups
 
 __all__ = ["connected_groups"]
 
@@ -25,6 +25,8 @@ _TIMES = 8
 # Groups of readers of one value that a further reader is tried with.
 _TRIES = 8
 _ROUNDS = 6
+# The windows in which a bound is proven have so many times the graph's nodes in all.
+_WINDOWS = 4
 
 
 def connected_groups(quotient: Quotient, colours: Sequence[int], reads: Reads | None) -> Groups:
@@ -35,32 +37,35 @@ def connected_groups(quotient: Quotient, colours: Sequence[int], reads: Reads | 
     values = _readers(colours, reads) if reads is not None else []
     links = _links(quotient, colours, values)
     parts = _components(links, colours)
-    best: Groups | None = None
-    enough = len(parts)
-    for start in _starts(quotient, colours, links, values):
+    if len(parts) == len(colours) - colours.count(UNCLAIMED):
+        return parts  # nothing touches
+    stages = _sunk(quotient, colours, _split(stage_groups(quotient, colours, thorough=False), links))
+    enough = _bound(quotient, parts, stages)
+    best = stages
+    if len(best) <= enough:
+        return best
+    for start in _starts(quotient, colours, links, values, stages):
         groups = start()
-        if best is None:
-            enough = _bound(quotient, parts, groups, enough)
-        if best is None or len(groups) < len(best):
+        if len(groups) < len(best):
             best = groups
         if len(best) <= enough:
             break
-    return best or []
+    return best
 
 
 def _starts(
-    quotient: Quotient, colours: Sequence[int], links: Links, values: Links
+    quotient: Quotient, colours: Sequence[int], links: Links, values: Links, stages: Groups
 ) -> Iterator[Callable[[], Groups]]:
     back = len(quotient) - 1
 
     def from_inputs() -> Groups:
-        return _grown(quotient, colours, _split(stage_groups(quotient, colours, thorough=False), links), values)
+        return _grown(quotient, colours, stages, values)
 
     def from_outputs() -> Groups:
         after = quotient.reversed()
         turned = Quotient([[back - user for user in after[back - node]] for node in range(back + 1)], range(back + 1))
-        stages = stage_groups(turned, colours[::-1], thorough=False)
-        groups = [sorted(back - node for node in group) for group in stages]
+        late = stage_groups(turned, colours[::-1], thorough=False)
+        groups = [sorted(back - node for node in group) for group in late]
         return _grown(quotient, colours, _split(groups, links), values)
 
     def backwards() -> Groups:
@@ -112,61 +117,126 @@ def _links(quotient: Quotient, colours: Sequence[int], values: Links) -> Links:
 
 def _components(links: Links, colours: Sequence[int]) -> Groups:
     """The connected parts of the claimed nodes."""
-    return _gather(links, [node for node, colour in enumerate(colours) if colour != UNCLAIMED], None)
+    return _gather(links, [node for node, colour in enumerate(colours) if colour != UNCLAIMED], colours)
 
 
 def _split(groups: Groups, links: Links) -> Groups:
     """Each group in its connected parts; acyclic still, as no edge leads from one part to another."""
-    group_of = {node: number for number, group in enumerate(groups) for node in group}
-    return _gather(links, sorted(group_of), group_of)
+    group_of = _numbered(groups, len(links))
+    return _gather(links, [node for node, number in enumerate(group_of) if number != UNCLAIMED], group_of)
 
 
-def _gather(links: Links, nodes: Sequence[int], group_of: dict[int, int] | None) -> Groups:
+def _numbered(groups: Groups, size: int) -> list[int]:
+    group_of = [UNCLAIMED] * size
+    for number, group in enumerate(groups):
+        for node in group:
+            group_of[node] = number
+    return group_of
+
+
+def _gather(links: Links, nodes: Sequence[int], group_of: Sequence[int]) -> Groups:
+    """Ascending nodes in parts that links within one group connect."""
     leader = list(range(len(links)))
     for node in nodes:
+        root, own = node, group_of[node]
         for other in links[node]:
-            if group_of is not None and group_of[node] != group_of.get(other, UNCLAIMED):
+            if group_of[other] != own:
                 continue
-            one, two = node, other
-            while leader[one] != one:
-                leader[one] = one = leader[leader[one]]
-            while leader[two] != two:
-                leader[two] = two = leader[leader[two]]
-            if one != two:
-                leader[max(one, two)] = min(one, two)
+            while leader[other] != other:
+                leader[other] = other = leader[leader[other]]
+            if other < root:
+                leader[root] = root = other
+            elif other != root:
+                leader[other] = root
     parts: dict[int, list[int]] = {}
     for node in nodes:
-        one = node
-        while leader[one] != one:
-            leader[one] = one = leader[leader[one]]
-        parts.setdefault(one, []).append(node)
+        root = node
+        while leader[root] != root:
+            leader[root] = root = leader[leader[root]]
+        parts.setdefault(root, []).append(node)
     return list(parts.values())
 
 
-def _bound(quotient: Quotient, parts: Groups, groups: Groups, least: int) -> int:
+def _sunk(quotient: Quotient, colours: Sequence[int], groups: Groups) -> Groups:
+    """Join each group that feeds one other node or group only, of its colour, to that one.
+
+    Stages put everything as early as can be; no path but that edge leads on, so joining makes no cycle, however
+    many groups do it.
+    """
+    size = len(quotient)
+    names = _numbered(groups, size)
+    fed: dict[int, int] = {}  # the only one that a group feeds, or -1
+    for node, before in enumerate(quotient.predecessors):
+        name = names[node] if names[node] != UNCLAIMED else len(groups)
+        for other in before:
+            feeder = names[other]
+            if feeder != name and feeder != UNCLAIMED and fed.setdefault(feeder, name) != name:
+                fed[feeder] = UNCLAIMED
+    joins = [
+        number for number, user in fed.items()
+        if 0 <= user < len(groups) and colours[groups[number][0]] == colours[groups[user][0]]
+    ]
+    if not joins:
+        return groups
+    target = list(range(len(groups)))
+    for number in joins:
+        target[number] = fed[number]
+    joined: dict[int, list[int]] = {}
+    for number, group in enumerate(groups):
+        end = number
+        while target[end] != end:
+            target[end] = end = target[target[end]]
+        joined.setdefault(end, []).extend(group)
+    return [sorted(group) for group in joined.values()]
+
+
+def _bound(quotient: Quotient, parts: Groups, groups: Groups) -> int:
     """How many partitions the connected parts need at least: each its stages, as if the others stayed apart.
 
     Only parts that the first attempt divided are looked at, and only while that stays cheap.
     """
-    part_of = {node: number for number, part in enumerate(parts) for node in part}
+    least = len(parts)
+    if len(groups) == least:
+        return least
+    part_of = _numbered(parts, len(quotient))
     divided: dict[int, int] = {}
     for group in groups:
         divided[part_of[group[0]]] = divided.get(part_of[group[0]], 0) + 1
-    steps = 4 * len(quotient)
+    steps = _WINDOWS * len(quotient)
+    labels = [0] * len(quotient)
     for number, count in divided.items():
-        if count < 2:
-            continue
-        part = parts[number]
-        first, last = part[0], part[-1]
-        steps -= last - first + 1
-        if steps < 0:
-            break
-        inside = set(part)
-        window = [[other - first for other in before if other >= first]
-                  for before in quotient.predecessors[first:last + 1]]
-        labels = label_stages(window, [first + node in inside for node in range(len(window))])
-        least += max(labels) - 1
+        if count > 1:
+            first, last = parts[number][0], parts[number][-1]
+            steps -= last - first + 1
+            if steps < 0:
+                break
+            least += _stages_of(quotient.predecessors, part_of, number, (first, last), labels) - 1
+            labels[first:last + 1] = [0] * (last - first + 1)
     return least
+
+
+def _stages_of(predecessors: Links, part_of: Sequence[int], part: int, window: tuple[int, int],
+               labels: list[int]) -> int:
+    """How many stages one part needs, labelled inside the window from its first to its last node."""
+    most = 1
+    for node in range(window[0], window[1] + 1):
+        label = 0
+        if part_of[node] == part:
+            label = 1
+            for other in predecessors[node]:
+                reached = labels[other]
+                if reached and part_of[other] != part:
+                    reached += 1
+                if reached > label:
+                    label = reached
+            if label > most:
+                most = label
+        else:
+            for other in predecessors[node]:
+                if labels[other] > label:
+                    label = labels[other]
+        labels[node] = label
+    return most
 
 
 # --- growth ----------------------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ def interleaved(flow: Flow, units: Sequence[Unit], fixed: Sequence[Sequence[int]
     does a unit that is not convex. Raises Cyclic where `fixed` alone makes a cycle.
     """
     groups = [*fixed, *(unit.nodes for unit in units)]
+    if all(len(group) < 2 for group in groups):
+        return set()
     _, edges = group_edges(flow.predecessors, groups)
     if topological_order(edges) is not None:
         return set()

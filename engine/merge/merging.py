@@ -33,7 +33,8 @@ def merge(
         return []
     quotient = contract(flow.predecessors, [*fixed, *(unit.nodes for unit in units)])
     owner = {quotient.node_of[unit.nodes[0]]: index for index, unit in enumerate(units)}
-    colours = _colours(quotient, units)
+    firsts = [unit.first for unit in units]
+    colours = _colours(quotient, units, sorted(range(len(units)), key=firsts.__getitem__))
     if mode == "none":
         groups = [[node] for node in owner]
     elif mode == "all":
@@ -41,16 +42,16 @@ def merge(
     else:
         reads = _reads(flow, quotient, colours) if mode == "siblings" else None
         groups = connected_groups(quotient, colours, reads)
-    firsts = [unit.first for unit in units]
     partitions = [sorted((owner[node] for node in group), key=firsts.__getitem__) for group in groups]
     return sorted(partitions, key=lambda partition: firsts[partition[0]])
 
 
-def _colours(quotient: Quotient, units: Sequence[Unit]) -> list[int]:
-    """The colour of each node as a small number, numbered as they come."""
+def _colours(quotient: Quotient, units: Sequence[Unit], order: Sequence[int]) -> list[int]:
+    """The colour of each node as a small number, numbered as they come in the graph."""
     numbers: dict[Hashable, int] = {}
     colours = [UNCLAIMED] * len(quotient)
-    for unit in units:
+    for index in order:
+        unit = units[index]
         colours[quotient.node_of[unit.nodes[0]]] = numbers.setdefault(unit.colour, len(numbers))
     return colours
 

@@ -41,7 +41,8 @@ def contract(predecessors: Sequence[Sequence[int]], groups: Sequence[Sequence[in
     """
     size = len(predecessors)
     if all(len(group) < 2 for group in groups):
-        return Quotient([tuple(dict.fromkeys(before)) for before in predecessors], range(size))
+        plain = [list(dict.fromkeys(before)) if len(before) > 1 else before for before in predecessors]
+        return Quotient(plain, range(size))
     group_of, edges = group_edges(predecessors, groups)
     order = topological_order(edges)
     if order is None:

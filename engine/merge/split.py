@@ -72,26 +72,26 @@ def _stretches(order: Sequence[int], fits: Callable[[list[int]], bool]) -> tuple
 
 
 def _longest(order: Sequence[int], start: int, guess: int, fits: Callable[[list[int]], bool]) -> int:
-    """How many units from `start` on fit together; few questions are asked: sizes double or halve, then close in."""
+    """How many units from `start` on fit together; few questions are asked: sizes halve or grow, then close in."""
     available = len(order) - start
 
     def suits(size: int) -> bool:
         return fits(list(order[start:start + size]))
 
-    good, bad = 0, available + 1
+    bad = available + 1
     size = guess
     while size and not suits(size):
         bad, size = size, size // 2
     if not size:
         return 0
     good = size
-    if bad > available:
-        while good < available:
-            size = min(good * 2, available)
-            if not suits(size):
-                bad = size
-                break
-            good = size
+    step = 1
+    while bad > available and good < available:
+        size = min(good + step, available)
+        if suits(size):
+            good, step = size, step * 2
+        else:
+            bad = size
     while bad - good > 1:
         size = (good + bad) // 2
         if suits(size):

@@ -19,7 +19,7 @@ UNCLAIMED = -1
 Groups = list[list[int]]
 
 # Above this many steps (nodes and edges, times colours, times orders) only one order of the colours is tried.
-_WORK = 1_500_000
+_WORK = 400_000
 _ALL_ORDERS = 3
 
 
