@@ -1,0 +1,362 @@
+"""Text to lexemes: what Lark's lexer yields, with keywords given back as names where the language allows them, and
+with the tokens of other languages reported and replaced by what was meant, so that parsing can go on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from attrs import define, field
+from lark import Token
+
+from apportion.grammar.diagnostics import Diagnostic, Severity, Source, Span
+
+__all__ = [
+    "ERROR_TERMINALS",
+    "MAX_BRACKETS",
+    "Lexeme",
+    "LexResult",
+    "comments_between",
+    "make_lexeme",
+    "read_bytes",
+    "read_lexemes",
+    "read_number",
+    "read_string",
+]
+
+ERROR_TERMINALS = ("FOREIGN", "C_COMMENT", "QUOTED", "OPEN_STRING", "BAD_WORD", "BAD")
+"""Terminals that no rule uses: they stand for text that is no part of the language."""
+
+MAX_BRACKETS = 100
+"""How deep brackets may nest."""
+
+MAX_DIGITS = 300
+"""How long a number may be."""
+
+MAX_LEX_ERRORS = 100
+
+_OPENING = {"(": ")", "[": "]", "{": "}"}
+_CLOSING = frozenset(_OPENING.values())
+
+
+class Lexeme(Token):
+    """A token that knows the text it comes from; `type` is the name of the terminal in the grammar."""
+
+    __slots__ = ("source",)
+
+    source: Source
+
+    @property
+    def span(self) -> Span:
+        """Where it stands."""
+        start, end = self.start_pos or 0, self.end_pos or 0
+        return Span(self.source, start, end)
+
+    @property
+    def text(self) -> str:
+        """The characters it was read from, or stands for."""
+        return str.__str__(self)
+
+
+def make_lexeme(source: Source, type_: str, text: str, start: int, end: int) -> Lexeme:
+    """A lexeme of the given terminal at `start:end`."""
+    lexeme = Lexeme(type_, text, start, None, None, None, None, end)
+    lexeme.source = source
+    return lexeme
+
+
+@define
+class LexResult:
+    """The lexemes of a text, and what was wrong with it. `stopped`: brackets nest too deep to go on."""
+
+    lexemes: list[Lexeme] = field(factory=list)
+    diagnostics: list[Diagnostic] = field(factory=list)
+    stopped: bool = False
+
+
+# --- literals ------------------------------------------------------------------------------------------------------
+
+_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.S)
+_SIMPLE_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", '"': '"', "'": "'", "\\": "\\"}
+
+
+def read_string(text: str) -> str:
+    """The value of a string literal with its quotes; unknown escapes stand for themselves."""
+    inner = text[1:-1] if len(text) > 1 and text[-1] == text[0] else text[1:]
+    return _ESCAPE.sub(_unescape, inner) if "\\" in inner else inner
+
+
+def _unescape(match: re.Match[str]) -> str:
+    body = match.group(1)
+    if len(body) > 1:
+        point = int(body[1:], 16)
+        return chr(point) if point <= 0x10FFFF else match.group(0)
+    return _SIMPLE_ESCAPES.get(body, match.group(0))
+
+
+def _bad_escape(text: str) -> re.Match[str] | None:
+    for match in _ESCAPE.finditer(text):
+        if _unescape(match) == match.group(0):
+            return match
+    return None
+
+
+def read_bytes(text: str) -> bytes:
+    """The value of `x"00ff"`; digits that are no pairs of hex digits give no bytes."""
+    try:
+        return bytes.fromhex(text[2:-1])
+    except ValueError:
+        return b""
+
+
+def read_number(text: str) -> int | float:
+    """The value of a whole number (decimal or `0x…`) or a decimal fraction; one that is too long is 0."""
+    if len(text) > MAX_DIGITS:
+        return 0
+    if text[:2] in ("0x", "0X"):
+        return int(text, 16)
+    digits = text.replace("_", "")
+    return int(digits) if digits.isdigit() else float(digits)
+
+
+# --- comments ------------------------------------------------------------------------------------------------------
+
+_COMMENT = re.compile(r"#[^\r\n]*")
+
+
+def comments_between(text: str, lexemes: Iterable[Token]) -> Iterator[tuple[int, str]]:
+    """The comments of a text, as (offset, text with its `#`): they stand in the gaps between its lexemes."""
+    at = 0
+    for lexeme in lexemes:
+        start, end = lexeme.start_pos or 0, lexeme.end_pos or 0
+        if start > at:
+            yield from ((m.start(), m.group().rstrip()) for m in _COMMENT.finditer(text, at, start))
+        at = end
+    yield from ((m.start(), m.group().rstrip()) for m in _COMMENT.finditer(text, at))
+
+
+# --- the pass ------------------------------------------------------------------------------------------------------
+
+
+@define
+class _Replacement:
+    """What a token of another language becomes: lexemes `(type, text)` and what to say."""
+
+    message: str
+    help: str | None
+    become: tuple[tuple[str, str], ...]
+
+
+_FOREIGN: dict[str, _Replacement] = {
+    "&&": _Replacement("`&&` is no operator here", "write `and`", (("AND", "and"),)),
+    "||": _Replacement("`||` is no operator here", "write `or`; the union of two op sets is `|`", (("OR", "or"),)),
+    "!": _Replacement("`!` is no operator here", "write `not`", (("NOT", "not"),)),
+    "~": _Replacement("`~` is no operator here", "write `not`", (("NOT", "not"),)),
+    "&": _Replacement("`&` is no operator here", "write `and`", (("AND", "and"),)),
+    ":=": _Replacement("`:=` is no operator here", "write `=`", (("EQUAL", "="),)),
+    "=>": _Replacement("`=>` is no operator here", "write `implies`, or `>=` to compare", (("IMPLIES", "implies"),)),
+    "===": _Replacement("`===` is no operator here", "write `==`", (("EQ", "=="),)),
+    "!==": _Replacement("`!==` is no operator here", "write `!=`", (("NE", "!="),)),
+    "<>": _Replacement("`<>` is no operator here", "write `!=`", (("NE", "!="),)),
+    "...": _Replacement("`...` is no range", "ranges are closed and have two dots: `3..4`", (("RANGE", ".."),)),
+    "..<": _Replacement(
+        "ranges are closed: `3..<4` does not exist", "write `3..3`, or `x >= 3 and x < 4`", (("RANGE", ".."),)
+    ),
+    "**": _Replacement("there is no power operator", "multiply, or name the power with `let`", (("STAR", "*"),)),
+    ";": _Replacement("`;` separates nothing here", "remove it: each clause starts with its keyword", ()),
+}
+
+_ARROW = _Replacement("`->` is no part of the language", "remove it", ())
+_RESULT_ARROW = _Replacement("`->` is no part of the language", "write the result's type after `:`", (("COLON", ":"),))
+
+_PYTHON_LITERALS = {"True": ("TRUE", "true"), "False": ("FALSE", "false"), "None": ("NONE", "none")}
+
+_LOOKALIKES: dict[str, tuple[str, str]] = {
+    "–": ("MINUS", "-"),
+    "—": ("MINUS", "-"),
+    "−": ("MINUS", "-"),
+    "×": ("STAR", "*"),
+    "≤": ("LE", "<="),
+    "≥": ("GE", ">="),
+    "≠": ("NE", "!="),
+    "…": ("RANGE", ".."),
+    "∈": ("IN", "in"),
+    "¬": ("NOT", "not"),
+    "∧": ("AND", "and"),
+    "∨": ("OR", "or"),
+}
+
+
+@define
+class _Pass:
+    """One walk over the tokens of a text."""
+
+    source: Source
+    keywords: frozenset[str]
+    result: LexResult = field(factory=LexResult)
+    brackets: list[Lexeme] = field(factory=list)
+    op_braces: list[bool] = field(factory=list)
+
+    def report(self, message: str, span: Span, help: str | None = None, label: str = "", code: str = "A001") -> None:
+        if len(self.result.diagnostics) < MAX_LEX_ERRORS:
+            self.result.diagnostics.append(Diagnostic(code, Severity.error, message, span, label, help=help))
+
+    def run(self, tokens: list[Token]) -> LexResult:
+        out = self.result.lexemes
+        for position, token in enumerate(tokens):
+            start, end = token.start_pos or 0, token.end_pos or 0
+            lexeme = make_lexeme(self.source, token.type, str(token), start, end)
+            handler = _HANDLERS.get(token.type)
+            if handler is not None:
+                out.extend(handler(self, lexeme))
+                continue
+            if token.type in self.keywords:
+                following = tokens[position + 1] if position + 1 < len(tokens) else None
+                if self._is_name(lexeme, following):
+                    lexeme.type = "NAME"
+            elif token in _OPENING or token in _CLOSING:
+                if not self._bracket(lexeme):
+                    return self.result
+            out.append(lexeme)
+        return self.result
+
+    def _previous(self) -> Lexeme | None:
+        return self.result.lexemes[-1] if self.result.lexemes else None
+
+    def _is_name(self, lexeme: Lexeme, following: Token | None) -> bool:
+        """Whether a keyword stands where the language takes it for a name."""
+        previous = self._previous()
+        if previous is None:
+            return False
+        if previous == "." or (self.op_braces and self.op_braces[-1] and previous in ("{", ",")):
+            return True
+        if following == ":":
+            in_arguments = bool(self.brackets) and self.brackets[-1] == "(" and previous in ("(", ",")
+            return in_arguments or previous.type in ("OPTION", "META")
+        return False
+
+    def _bracket(self, lexeme: Lexeme) -> bool:
+        if lexeme in _OPENING:
+            self.op_braces.append(lexeme == "{" and self._previous() == ".")
+            self.brackets.append(lexeme)
+            if len(self.brackets) > MAX_BRACKETS:
+                self.report(
+                    f"brackets nest deeper than {MAX_BRACKETS} levels", lexeme.span,
+                    "name a part with `let` or `pattern`", code="A011",
+                )  # fmt: skip
+                self.result.stopped = True
+                return False
+        elif self.brackets:
+            # A wrong closing bracket is the parser's to report; here it only ends a level.
+            self.brackets.pop()
+            self.op_braces.pop()
+        return True
+
+    # --- tokens that are wrong, or may be ---
+
+    def foreign(self, lexeme: Lexeme) -> Iterable[Lexeme]:
+        replacement = _FOREIGN.get(lexeme.text)
+        if replacement is None:
+            return self._arrow(lexeme)
+        return self._replace(lexeme, replacement)
+
+    def _arrow(self, lexeme: Lexeme) -> Iterable[Lexeme]:
+        previous = self._previous()
+        return self._replace(lexeme, _RESULT_ARROW if previous == ")" else _ARROW)
+
+    def _replace(self, lexeme: Lexeme, replacement: _Replacement) -> Iterable[Lexeme]:
+        self.report(replacement.message, lexeme.span, replacement.help)
+        span = lexeme.span
+        return [make_lexeme(self.source, type_, text, span.start, span.end) for type_, text in replacement.become]
+
+    def c_comment(self, lexeme: Lexeme) -> Iterable[Lexeme]:
+        self.report("`/* … */` is no comment here", lexeme.span, "comments start with `#` and end with the line")
+        return ()
+
+    def quoted(self, lexeme: Lexeme) -> Iterable[Lexeme]:
+        self.report("strings have double quotes", lexeme.span, 'write `"…"`')
+        return [make_lexeme(self.source, "STRING", lexeme.text, lexeme.span.start, lexeme.span.end)]
+
+    def open_string(self, lexeme: Lexeme) -> Iterable[Lexeme]:
+        end = Span(self.source, lexeme.span.end, lexeme.span.end)
+        opening = Span(self.source, lexeme.span.start, lexeme.span.start + 1)
+        if len(self.result.diagnostics) < MAX_LEX_ERRORS:
+            self.result.diagnostics.append(
+                Diagnostic(
+                    "A001", Severity.error, 'the string has no closing `"`', opening, "it starts here",
+                    help=f'a string ends on its line; put `"` at or before column {end.column}',
+                )  # fmt: skip
+            )
+        return [make_lexeme(self.source, "STRING", lexeme.text + '"', lexeme.span.start, lexeme.span.end)]
+
+    def bad_word(self, lexeme: Lexeme) -> Iterable[Lexeme]:
+        self.report("names consist of the letters a to z, digits and `_`", lexeme.span)
+        return [make_lexeme(self.source, "NAME", lexeme.text, lexeme.span.start, lexeme.span.end)]
+
+    def bad(self, lexeme: Lexeme) -> Iterable[Lexeme]:
+        text = lexeme.text
+        if text in _FOREIGN:
+            return self._replace(lexeme, _FOREIGN[text])
+        if text in _LOOKALIKES:
+            type_, meant = _LOOKALIKES[text]
+            self.report(f"unexpected character `{text}`", lexeme.span, f"write `{meant}`")
+            return [make_lexeme(self.source, type_, meant, lexeme.span.start, lexeme.span.end)]
+        if text == "'":
+            self.report("unexpected character `'`", lexeme.span, 'strings have double quotes: `"…"`')
+        elif text == "@":
+            self.report("unexpected character `@`", lexeme.span, "there are no decorators; see `when` and `require`")
+        elif text.isprintable():
+            self.report(f"unexpected character `{text}`", lexeme.span)
+        else:
+            self.report(f"unexpected invisible character U+{ord(text):04X}", lexeme.span, "remove it")
+        return ()
+
+    def string(self, lexeme: Lexeme) -> Iterable[Lexeme]:
+        if "\\" in lexeme:
+            match = _bad_escape(lexeme.text)
+            if match is not None:
+                start = lexeme.span.start + match.start()
+                self.report(
+                    f"unknown escape `{match.group(0)}` in a string", Span(self.source, start, start + len(match.group(0))),
+                    'known are `\\"`, `\\\\`, `\\n`, `\\t`, `\\r`, `\\0`, `\\xHH`, `\\uHHHH`; a backslash is `\\\\`',
+                )  # fmt: skip
+        return (lexeme,)
+
+    def bytes_(self, lexeme: Lexeme) -> Iterable[Lexeme]:
+        try:
+            bytes.fromhex(lexeme.text[2:-1])
+        except ValueError:
+            self.report('bytes are pairs of hex digits: `x"00ff"`', lexeme.span)
+        return (lexeme,)
+
+    def number(self, lexeme: Lexeme) -> Iterable[Lexeme]:
+        if len(lexeme) > MAX_DIGITS:
+            self.report(f"a number has at most {MAX_DIGITS} digits", lexeme.span, code="A011")
+        return (lexeme,)
+
+    def name(self, lexeme: Lexeme) -> Iterable[Lexeme]:
+        literal = _PYTHON_LITERALS.get(lexeme.text)
+        if literal is not None and self._previous() != ".":
+            self.report(f"`{lexeme.text}` is written `{literal[1]}` here", lexeme.span, f"write `{literal[1]}`")
+            return [make_lexeme(self.source, *literal, lexeme.span.start, lexeme.span.end)]
+        return (lexeme,)
+
+
+_HANDLERS = {
+    "FOREIGN": _Pass.foreign,
+    "C_COMMENT": _Pass.c_comment,
+    "QUOTED": _Pass.quoted,
+    "OPEN_STRING": _Pass.open_string,
+    "BAD_WORD": _Pass.bad_word,
+    "BAD": _Pass.bad,
+    "STRING": _Pass.string,
+    "BYTES": _Pass.bytes_,
+    "INT": _Pass.number,
+    "FLOAT": _Pass.number,
+    "NAME": _Pass.name,
+}
+
+
+def read_lexemes(source: Source, tokens: list[Token], keywords: frozenset[str]) -> LexResult:
+    """Turn Lark's tokens into lexemes. `keywords` are the terminal names of the reserved words."""
+    return _Pass(source, keywords).run(tokens)

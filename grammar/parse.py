@@ -1,0 +1,267 @@
+"""Text to tree. Every error of a text is reported in one run; no text raises.
+
+    result = parse('rule relu { match y = aten.relu.default(x) }', "acme.rules")
+    result.file          # the tree, or None where there are errors
+    result.diagnostics   # what is wrong, in the order of the text
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from attrs import define, field, frozen
+from lark import Lark, UnexpectedToken
+
+from apportion.grammar import tree
+from apportion.grammar.build import Builder
+from apportion.grammar.checks import check_tree
+from apportion.grammar.diagnostics import Diagnostic, Label, Severity, Source, Span
+from apportion.grammar.hints import Hint, Place, explain
+from apportion.grammar.lexing import ERROR_TERMINALS, Lexeme, LexResult, comments_between, make_lexeme, read_lexemes
+from apportion.grammar.recovery import Stacks
+
+__all__ = ["MAX_CHARACTERS", "ParseResult", "build_parser", "keywords", "parse", "parse_expression"]
+
+MAX_CHARACTERS = 4 * 1024 * 1024
+"""Longer texts are refused."""
+
+MAX_ERRORS = 100
+"""After this many errors a parse stops."""
+
+MAX_STACK = 3000
+"""How many unfinished parts a parse may have; more come only from texts made to break parsers."""
+
+MAX_INSERTED = 4
+"""How often something may be put before one token to repair a text."""
+
+
+@frozen
+class ParseResult:
+    """`file` is the tree, or None where there are errors; `diagnostics` are in the order of the text."""
+
+    file: tree.File | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a tree."""
+        return self.file is not None
+
+
+class _KeepErrorTerminals:
+    """Makes Lark's lexer yield the tokens that no rule uses."""
+
+    always_accept = ERROR_TERMINALS
+
+    def process(self, stream: Any) -> Any:
+        return stream
+
+
+def build_parser(*, strict: bool = False) -> Lark:
+    """A new Lark parser of the grammar. `strict` also proves that neither rules nor terminals collide (slow)."""
+    grammar = resources.files("apportion.grammar").joinpath("rules.lark").read_text(encoding="utf-8")
+    return Lark(
+        grammar, parser="lalr", lexer="basic", start=["file", "expression"], strict=strict, keep_all_tokens=True,
+        maybe_placeholders=False, transformer=Builder(), postlex=_KeepErrorTerminals(),
+    )  # fmt: skip
+
+
+@frozen
+class _Language:
+    """The parser and what it knows of its terminals."""
+
+    lark: Lark
+    spelling: dict[str, str]
+    keywords: frozenset[str]
+
+
+@cache
+def _language() -> _Language:
+    lark = build_parser()
+    spelling = {t.name: t.pattern.value for t in lark.terminals if t.pattern.type == "str"}
+    words = frozenset(name for name, text in spelling.items() if text.isidentifier() and text != "_")
+    return _Language(lark, spelling, words)
+
+
+def keywords() -> frozenset[str]:
+    """The reserved words of the language."""
+    language = _language()
+    return frozenset(language.spelling[name] for name in language.keywords)
+
+
+def parse(text: str, name: str = "<string>") -> ParseResult:
+    """Read a rules file. `name` (a path) is used in messages."""
+    source = Source(name, text) if len(text) <= MAX_CHARACTERS else None
+    if source is None:
+        return ParseResult(None, (_too_long(name, text),))
+    run = _Run(source, "file")
+    statements = run.result()
+    if run.diagnostics:
+        return ParseResult(None, _sorted(run.diagnostics))
+    comments = tuple(comments_between(text, run.lexemes))
+    file = tree.File(span=Span(source, 0, len(text)), statements=statements, comments=comments)
+    found = check_tree(file)
+    return ParseResult(None if found else file, _sorted(found))
+
+
+def parse_expression(text: str, name: str = "<expression>") -> tuple[tree.Expr | None, tuple[Diagnostic, ...]]:
+    """Read one expression. Gives its tree, or None and what is wrong."""
+    if len(text) > MAX_CHARACTERS:
+        return None, (_too_long(name, text),)
+    run = _Run(Source(name, text), "expression")
+    expression = run.result()
+    found = run.diagnostics or check_tree(expression)
+    return (None if found else expression), _sorted(found)
+
+
+def _too_long(name: str, text: str) -> Diagnostic:
+    span = Span(Source(name, text[:200]), 0, 0)
+    limit = MAX_CHARACTERS // (1024 * 1024)
+    return Diagnostic("A011", Severity.error, f"the file is longer than {limit} million characters", span,
+                      help="split it, and join the parts with `use`")  # fmt: skip
+
+
+def _sorted(diagnostics: list[Diagnostic]) -> tuple[Diagnostic, ...]:
+    return tuple(sorted(diagnostics, key=lambda d: d.span.start if d.span is not None else -1))
+
+
+@define
+class _Run:
+    """One parse of one text."""
+
+    source: Source
+    start: str
+    lexemes: list[Lexeme] = field(factory=list)
+    diagnostics: list[Diagnostic] = field(factory=list)
+    stacks: Stacks | None = None
+    position: int = 0
+    inserted: int = 0
+
+    def result(self) -> Any:
+        """What the start rule gives; only to be used where no diagnostics came up."""
+        language = _language()
+        parser = language.lark.parse_interactive(self.source.text, start=self.start)
+        lexed: LexResult = read_lexemes(
+            self.source, list(parser.lexer_thread.lex(parser.parser_state)), language.keywords
+        )
+        self.lexemes, self.diagnostics = lexed.lexemes, lexed.diagnostics
+        if lexed.stopped:
+            return None
+        last = self.lexemes[-1].span.end if self.lexemes else 0
+        self.lexemes.append(make_lexeme(self.source, "$END", "", last, last))
+        state = parser.parser_state
+        while self.position < len(self.lexemes):
+            lexeme = self.lexemes[self.position]
+            self.stacks = Stacks.of(state)
+            if len(state.state_stack) > MAX_STACK:
+                self.report(Hint("this nests too deep", "name a part with `let` or `pattern`"), lexeme, "A011")
+                return None
+            try:
+                value = parser.feed_token(lexeme)
+            except UnexpectedToken:
+                if not self._go_on(language, lexeme):
+                    return None
+                self.stacks.restore()
+                continue
+            if lexeme.type == "$END":
+                self.lexemes.pop()
+                return value
+            self.position += 1
+            self.inserted = 0
+        return None
+
+    def report(self, hint: Hint, lexeme: Lexeme, code: str = "A001") -> None:
+        self.diagnostics.append(
+            Diagnostic(code, Severity.error, hint.message, hint.span or lexeme.span, hint.label, hint.labels,
+                       help=hint.help)
+        )  # fmt: skip
+
+    def _go_on(self, language: _Language, lexeme: Lexeme) -> bool:
+        """Report the unexpected token and make the text or the stacks such that parsing can go on."""
+        assert self.stacks is not None
+        bracket, owner = self.stacks.innermost_bracket()
+        place = Place(
+            self.lexemes, self.position, self.stacks.accepted(), bracket, owner, language.spelling, language.keywords
+        )
+        hint = explain(place)
+        if not (self.inserted and hint.insert):
+            self.report(hint, lexeme)
+        if len(self.diagnostics) >= MAX_ERRORS:
+            return False
+        if hint.replace or hint.insert:
+            if self.inserted < MAX_INSERTED or (lexeme.type == "$END" and self.inserted < MAX_STACK):
+                self._repair(hint, lexeme)
+                return True
+        elif hint.drop:
+            del self.lexemes[self.position]
+            return True
+        elif hint.skip_line:
+            return self._skip_line(hint.span or lexeme.span)
+        return self._skip(place)
+
+    def _repair(self, hint: Hint, lexeme: Lexeme) -> None:
+        """Put the tokens of a hint in place of, or before, the unexpected one."""
+        self.inserted += 1
+        span = lexeme.span
+        pieces = hint.replace or hint.insert
+        new = [make_lexeme(self.source, type_, text, span.start, span.end) for type_, text in pieces]
+        # Replaced tokens count as inserted too: a repair that does not help must not go on for ever.
+        end = self.position + (1 if hint.replace else 0)
+        self.lexemes[self.position : end] = new
+
+    def _skip_line(self, comment: Span) -> bool:
+        """Drop what stands on the line of something that was meant as a comment, from the unexpected token on."""
+        line = comment.line
+        end = self.position
+        while self.lexemes[end].type != "$END" and self.lexemes[end].span.line == line:
+            end += 1
+        if end == self.position:
+            return self._skip(None)
+        del self.lexemes[self.position : end]
+        return True
+
+    def _skip(self, place: Place | None) -> bool:
+        """Go to the next statement, clause, binding or closing brace that has a place on the stack."""
+        assert self.stacks is not None
+        header = self.stacks.header_depth()
+        braces = 0
+        for position in range(self.position, len(self.lexemes)):
+            lexeme = self.lexemes[position]
+            if lexeme.type == "LBRACE":
+                if header is not None and not braces:
+                    self._resume(header, position)
+                    return True
+                braces += 1
+                continue
+            if lexeme.type == "RBRACE" and braces:
+                braces -= 1
+                continue
+            following = self.lexemes[position + 1] if position + 1 < len(self.lexemes) else None
+            depth = self.stacks.resume_depth(lexeme, following, self._starts_line(position))
+            if depth is not None:
+                self._resume(depth, position)
+                return True
+        return False
+
+    def _starts_line(self, position: int) -> bool:
+        if position == 0:
+            return True
+        gap = self.source.text[self.lexemes[position - 1].span.end : self.lexemes[position].span.start]
+        return "\n" in gap or "\r" in gap
+
+    def _resume(self, depth: int, position: int) -> None:
+        assert self.stacks is not None
+        for brace, owner in self.stacks.cut(depth):
+            if owner.startswith("`"):
+                continue
+            lexeme = self.lexemes[position]
+            self.report(
+                Hint(f"the block of {owner} is not closed", None, "expected `}` before this",
+                     (Label(brace.span, "opened here"),)),
+                lexeme,
+            )  # fmt: skip
+        self.position = position
+        self.inserted = 0
+

@@ -1,0 +1,45 @@
+"""Walking over trees without recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import attrs
+
+from apportion.grammar.tree import Node
+
+__all__ = ["children", "walk"]
+
+_PLAIN = (str, int, float, bytes, bool, type(None))
+
+
+@cache
+def _fields(cls: type[Node]) -> tuple[str, ...]:
+    return tuple(a.name for a in attrs.fields(cls) if a.name not in ("span", "name_span", "comments"))
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly inside a node, in the order of the text."""
+    for name in _fields(type(node)):
+        yield from _inside(getattr(node, name))
+
+
+def _inside(value: Any) -> Iterator[Node]:
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            if not isinstance(item, _PLAIN):
+                yield from _inside(item)
+
+
+def walk(root: Node) -> Iterator[tuple[Node, int]]:
+    """Every node below and including `root` with its depth (0 for the root), parents first, in the order of the text."""
+    pending: list[tuple[Node, int]] = [(root, 0)]
+    while pending:
+        node, depth = pending.pop()
+        yield node, depth
+        below = list(children(node))
+        pending.extend((child, depth + 1) for child in reversed(below))
