@@ -335,20 +335,37 @@ def _closes_nothing(place: Place) -> Hint | None:
 # --- words ---------------------------------------------------------------------------------------------------------
 
 
+_EXPRESSION_STARTS = _VALUE_TYPES | frozenset("NOT OPTION LPAR LSQB LBRACE MINUS PLUS".split())
+
+_FOLLOWS: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("REQUIRE", "WHEN", "TRIM", "REJECT"), _EXPRESSION_STARTS),
+    **dict.fromkeys(("MATCH", "GIVEN", "ACCEPTS", "REJECTS", "PRESERVE"), frozenset(("NAME", "LBRACE"))),
+    **dict.fromkeys(("BACKEND", "USE", "DECLARE"), frozenset(("STRING",))),
+    "PARTITION": frozenset(("LBRACE",)),
+    "EMIT": frozenset(("NAME", "STRING")),
+}
+"""What follows a keyword where it starts its statement or clause; a name, where it is not listed."""
+
+
+def _starts_clause(place: Place) -> bool:
+    """Whether the unexpected token is a keyword that stands at the start of its own statement or clause."""
+    type_ = place.token.type
+    if type_ not in _STARTERS:
+        return False
+    if place.kind(1) not in _FOLLOWS.get(type_, frozenset(("NAME",))):
+        return False
+    # `rule match {`: only a name can stand here, and the line goes on.
+    only_name = place.accepted <= {"NAME", "UNDERSCORE", "STRING", "RPAR"}
+    return place.starts_line or not only_name
+
+
 def _keyword_as_name(place: Place) -> Hint | None:
     token = place.token
-    if token.type not in place.keywords or not place.wants("NAME"):
+    if token.type not in place.keywords or not place.wants("NAME") or _starts_clause(place):
         return None
-    after = place.kind(1)
-    if place.wants_expression and token.type in OPERATORS | {"FOR", "ELSE"}:
-        if after not in ("COMMA", "RPAR", "RSQB", "RBRACE"):
-            return None
-    if place.starts_line and token.type in _STARTERS:
-        if after not in ("EQUAL", "COMMA", "RPAR", "COLON", "QMARK"):
-            return None
-    elif token.type in _STARTERS and place.bracket is not None and place.bracket == "{" and place.owner:
-        # On the line of a block that goes on: `match { y = f(x)  require …`.
-        if after not in ("EQUAL",) and place.kind(-1) not in ("EQUAL", "LBRACE"):
+    operator = token.type in OPERATORS | {"FOR", "ELSE", "BECAUSE", "AS", "WITH"}
+    if operator and (place.wants_expression or place.wants_term or place.owner):
+        if place.kind(1) not in ("COMMA", "RPAR", "RSQB", "EQUAL"):
             return None
     return Hint(f"`{token.text}` is a keyword and can't be a name", "choose another name; keywords are names only "
                 "after `.`, before `:` and inside op names", replace=(("NAME", token.text),))  # fmt: skip
@@ -375,7 +392,8 @@ def _clause_typo(place: Place) -> Hint | None:
     words = [place.spelling[name] for name in _STARTERS | {"WITH", "BECAUSE"}]
     near = nearest(before.text, words, 1)
     if near:
-        return Hint(f"unknown word `{before.text}`", f"did you mean `{near[0]}`?", span=before.span)
+        goes_on = (("EQUAL", "="),) if place.token.type in _EXPRESSION_STARTS else ()
+        return Hint(f"unknown word `{before.text}`", f"did you mean `{near[0]}`?", span=before.span, insert=goes_on)
     return None
 
 
@@ -408,6 +426,17 @@ def _outside(place: Place) -> Hint | None:
         block = place.owner or "this block"
         return Hint(f"`{token.text}` has no place in {block}")
     return None
+
+
+def _missing_sign(place: Place) -> Hint | None:
+    """Only one sign can stand here and the line goes on without it: `min_nodes 3`, `option x bool = true`."""
+    if len(place.accepted) != 1 or place.starts_line or place.token.type not in _EXPRESSION_STARTS:
+        return None
+    (type_,) = place.accepted
+    text = place.spelling.get(type_)
+    if text is None:
+        return None
+    return Hint(f"expected `{text}`, found {found(place.token)}", insert=((type_, text),))
 
 
 def _missing_comma(place: Place) -> Hint | None:
@@ -452,6 +481,7 @@ _HINTS: tuple[Rule, ...] = (
     _comma,
     _missing_quotes,
     _missing_name,
+    _missing_sign,
     _outside,
     _missing_comma,
     _unknown_clause,

@@ -160,7 +160,7 @@ _FOREIGN: dict[str, _Replacement] = {
     "<>": _Replacement("`<>` is no operator here", "write `!=`", (("NE", "!="),)),
     "...": _Replacement("`...` is no range", "ranges are closed and have two dots: `3..4`", (("RANGE", ".."),)),
     "..<": _Replacement(
-        "ranges are closed: `3..<4` does not exist", "write `3..3`, or `x >= 3 and x < 4`", (("RANGE", ".."),)
+        "ranges are closed; `..<` does not exist", "`3..4` holds for 3 and 4, so write the last value", (("RANGE", ".."),)
     ),
     "**": _Replacement("there is no power operator", "multiply, or name the power with `let`", (("STAR", "*"),)),
     ";": _Replacement("`;` separates nothing here", "remove it: each clause starts with its keyword", ()),

@@ -17,6 +17,8 @@ __all__ = ["Stacks"]
 
 _OPENING = frozenset(("LPAR", "LSQB", "LBRACE"))
 
+_CLOSING = frozenset(("RPAR", "RSQB", "RBRACE"))
+
 _NAMED_BLOCKS = {"RULE": "rule", "INVARIANT": "invariant", "CONTRACT": "contract"}
 
 _PLAIN_BLOCKS = {"MATCH": "`match`", "GIVEN": "`given`", "ACCEPTS": "`accepts`", "REJECTS": "`rejects`"}
@@ -73,10 +75,17 @@ class Stacks:
 
     def innermost_bracket(self) -> tuple[Lexeme | None, str]:
         """The innermost bracket that is open, and whose block it is (see `Place.owner`)."""
+        closed = 0
         for depth in range(len(self.values) - 1, -1, -1):
             value = self.values[depth]
-            if isinstance(value, Lexeme) and value.type in _OPENING:
-                return value, self.owner(depth)
+            if not isinstance(value, Lexeme):
+                continue
+            if value.type in _CLOSING:
+                closed += 1
+            elif value.type in _OPENING:
+                if not closed:
+                    return value, self.owner(depth)
+                closed -= 1
         return None, ""
 
     def owner(self, depth: int) -> str:
