@@ -34,6 +34,7 @@ __all__ = [
     "op_named",
     "op_of",
     "parse_schema",
+    "python_name",
     "resolve_op",
     "schema_difference",
     "schema_of",
@@ -587,12 +588,12 @@ def resolve_op(name: str, declared: Mapping[str, OpSchemaDecl] | None = None) ->
         return frozenset(overloads)
     target = _python_op(parts)
     if target is not None:
-        return frozenset({name if parts[0] == "Tensor" else _python_name(target)})
+        return frozenset({name if parts[0] == "Tensor" else python_name(target)})
     raise UnknownOp(name, *_nearest(name, parts, declared))
 
 
 def _for_tensors(schemas: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without the overloads for Python's own numbers and strings, which only TorchScript has; all if there are no others."""
+    """Without the overloads for Python numbers and strings that only TorchScript has; all if there are no others."""
     kept = {o: s for o, s in schemas.items() if "Tensor" in str(s) or "SymInt" in str(s)}
     return kept or schemas
 
@@ -652,7 +653,7 @@ def _registered(name: str, parts: Sequence[str], schema: Any) -> Op:
     return _made(name, lambda: _schema_op(schema, (), _is_view_schema(schema)))
 
 
-def _python_name(target: Any) -> str:
+def python_name(target: Any) -> str:
     """The name that a graph's call of `target` has: `torch.nn.Linear` is `nn.Linear`."""
     return _class_name(target) if isinstance(target, type) else _function_name(target)
 

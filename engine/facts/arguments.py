@@ -1,0 +1,152 @@
+"""A call's arguments by schema name: positional and keyword arguments are one thing, defaults are filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+import torch
+from torch import fx
+
+from apportion.engine.facts.normalise import normalise_arguments
+from apportion.engine.ops import Op
+from apportion.engine.values import Dim, Unknown, make_dim
+
+if TYPE_CHECKING:
+    from apportion.engine.facts.value import Value
+
+__all__ = ["Argument", "call_arguments", "nodes_in", "raw_arguments"]
+
+Argument = Union[
+    "Value",
+    int,
+    float,
+    bool,
+    str,
+    None,
+    Dim,
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    tuple["Argument", ...],
+]
+"""What an argument of a call can be. Symbolic sizes are dims, whose `origin` is the value that computes them."""
+
+
+def raw_arguments(node: fx.Node, op: Op) -> dict[str, Any]:
+    """The arguments as the graph has them, by schema name and in schema order; without the defaults."""
+    target = node.target
+    if op.style == "aten" and str(target).startswith("auto_functionalized"):
+        return _wrapped_arguments(node, op)
+    names = [a.name for a in op.arguments]
+    kwargs = dict(node.kwargs)
+    if op.style == "module":
+        pass
+    elif op.style == "higher_order" and len(node.args) > len(names):
+        rest = len(names)
+        return {**dict(zip(names, node.args, strict=False)), "operands": list(node.args[rest:]), **kwargs}
+    given = _positional(op, names, node.args)
+    given.update(kwargs)
+    if not kwargs:
+        return given
+    ordered = {name: given.pop(name) for name in names if name in given}
+    return {**ordered, **given}
+
+
+def _positional(op: Op, names: Sequence[str], args: Sequence[Any]) -> dict[str, Any]:
+    """Names for positional arguments. `x.view(2, 3)` gives its list argument item by item."""
+    extra = len(args) - len(names)
+    if extra >= 0 and len(names) > 1 and op.style == "method" and _spreads(op, args, len(names) - 1):
+        last = len(names) - 1
+        return {**dict(zip(names[:last], args, strict=False)), names[last]: list(args[last:])}
+    given = dict(zip(names, args, strict=False))
+    given.update((f"arg{i}", args[i]) for i in range(len(names), len(args)))
+    return given
+
+
+def _spreads(op: Op, args: Sequence[Any], last: int) -> bool:
+    return op.arguments[last].is_list and not isinstance(args[last], (tuple, list))
+
+
+def _wrapped_arguments(node: fx.Node, op: Op) -> dict[str, Any]:
+    """The arguments of the op that an `auto_functionalized` call wraps.
+
+    The second form of it keeps written tensors aside (`_all_bases`) and their index in `_NAME_base_index`.
+    """
+    kwargs = dict(node.kwargs)
+    bases: Any = kwargs.get("_all_bases", ())
+    given: dict[str, Any] = {}
+    for argument in op.arguments:
+        name = argument.name
+        length = kwargs.get(f"_{name}_length")
+        if name in kwargs:
+            given[name] = kwargs[name]
+        elif isinstance(length, int):
+            given[name] = [_base(kwargs, bases, f"{name}_{i}") for i in range(length)]
+        elif f"_{name}_base_index" in kwargs:
+            given[name] = _base(kwargs, bases, name)
+    return given
+
+
+def _base(kwargs: Mapping[str, Any], bases: Any, name: str) -> Any:
+    index = kwargs.get(f"_{name}_base_index")
+    return bases[index] if isinstance(index, int) and index < len(bases) else None
+
+
+def nodes_in(argument: Any) -> Iterator[fx.Node]:
+    """The nodes of an argument of the graph, lists and mappings flattened, in order and with multiplicity."""
+    if isinstance(argument, fx.Node):
+        yield argument
+    elif isinstance(argument, (tuple, list)):
+        for item in argument:
+            yield from nodes_in(item)
+    elif isinstance(argument, dict):
+        for item in argument.values():
+            yield from nodes_in(item)
+    elif isinstance(argument, slice):
+        yield from nodes_in((argument.start, argument.stop, argument.step))
+
+
+def call_arguments(value: Value, op: Op) -> dict[str, Argument]:
+    """The normalised arguments of the call that `value` is, defaults included."""
+    raw = value.raw_arguments
+    arguments: dict[str, Any] = {}
+    for argument in op.arguments:
+        if argument.name in raw:
+            arguments[argument.name] = _seen(value, raw[argument.name])
+        elif argument.has_default:
+            arguments[argument.name] = argument.default
+    for name, item in raw.items():
+        if name not in arguments:
+            arguments[name] = _seen(value, item)
+    normalise_arguments(op, arguments)
+    return arguments
+
+
+def _seen(value: Value, item: Any) -> Any:
+    """An argument of the graph in our own terms."""
+    if isinstance(item, fx.Node):
+        return _seen_node(value.graph.value(item))
+    if isinstance(item, (tuple, list)):
+        return tuple([_seen(value, i) for i in item])
+    if isinstance(item, torch.SymInt):
+        return _seen_size(item, value)
+    if isinstance(item, slice):
+        return tuple([_seen(value, i) for i in (item.start, item.stop, item.step)])
+    return item
+
+
+def _seen_size(size: torch.SymInt, value: Value) -> Any:
+    try:
+        return make_dim(size, value.graph.ranges)
+    except TypeError as error:
+        return Unknown(str(error))
+
+
+def _seen_node(argument: Value) -> Any:
+    """A value, or the size that it is."""
+    size = argument.size
+    if isinstance(size, Dim):
+        return Dim(size.expr, size.ranges, argument)
+    return argument if size is None else size
