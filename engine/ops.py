@@ -64,6 +64,7 @@ class Op:
 
     `is_view`: the result only re-describes the input's data (PyTorch's view ops and their `*_copy` twins).
     `writes` and `aliases`: names of the arguments it writes to, and of those its outputs may share memory with.
+    `names`: those of its arguments. `text`: the schema.
     `style`: "aten" (has a schema in the dispatcher, any namespace), "function", "method", "module", "higher_order".
     """
 
@@ -83,6 +84,10 @@ class Op:
     writes: tuple[str, ...] = field(default=(), repr=False)
     aliases: tuple[str, ...] = field(default=(), repr=False)
     text: str = field(default="", repr=False)
+    names: tuple[str, ...] = field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(a.name for a in self.arguments))
 
     def __str__(self) -> str:
         return self.name
@@ -353,12 +358,19 @@ def _loose(type_: str) -> str:
 # --- ops without a schema --------------------------------------------------------------------------------------
 
 
+_PUBLIC_MODULES: Final = {
+    "_operator.": "operator.",
+    "torch._C._nn.": "torch.nn.functional.",
+    "torch.functional.": "torch.",
+}
+
+
 def _function_name(target: Any) -> str:
     try:
         name = _get_qualified_name(target)
     except Exception:  # an object that was called, without a name of its own
         name = f"{type(target).__module__}.{type(target).__qualname__}"
-    for private, public in (("_operator.", "operator."), ("torch._C._nn.", "torch.nn.functional.")):
+    for private, public in _PUBLIC_MODULES.items():
         if name.startswith(private):
             name = public + name.removeprefix(private)
     return name if "." in name else f"builtins.{name}"
@@ -386,7 +398,8 @@ def _function_op(target: Any) -> Op:
     namespace, base = _split(name)
     mutable = namespace == "operator" and (base in _IN_PLACE_OPERATORS or base in ("setitem", "delitem"))
     mutable = mutable or (namespace.startswith("torch") and _is_in_place_name(base))
-    arguments, returns = _signature_of(target, base)
+    arguments = _signature_of(target, base)
+    returns = _aten_signature(base)[1] if namespace.startswith("torch") else ()
     random = _is_random_base(base)
     return Op(
         name=name,
@@ -415,15 +428,15 @@ def _is_random_base(base: str) -> bool:
     return base.startswith(_RANDOM_WORDS) or base.endswith("dropout")
 
 
-def _signature_of(target: Any, base: str) -> tuple[tuple[OpArgument, ...], tuple[str, ...]]:
+def _signature_of(target: Any, base: str) -> tuple[OpArgument, ...]:
     """Arguments by Python's signature where there is one, else those of the aten op of the same name."""
     try:
         signature = inspect.signature(target)
     except (TypeError, ValueError):
-        return _aten_signature(base)
+        return _aten_signature(base)[0]
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in signature.parameters.values()):
-        return _aten_signature(base)
-    return tuple(_parameter(p) for p in signature.parameters.values() if p.name != "self"), ()
+        return _aten_signature(base)[0]
+    return tuple(_parameter(p) for p in signature.parameters.values() if p.name != "self")
 
 
 def _aten_signature(base: str) -> tuple[tuple[OpArgument, ...], tuple[str, ...]]:

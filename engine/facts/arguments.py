@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Union
 
 import torch
 from torch import fx
+from torch._ops import HigherOrderOperator
 
 from apportion.engine.facts.normalise import normalise_arguments
 from apportion.engine.ops import Op
 from apportion.engine.values import Dim, Unknown, make_dim
 
 if TYPE_CHECKING:
+    from apportion.engine.facts.graph import GraphFacts
     from apportion.engine.facts.value import Value
 
 __all__ = ["Argument", "call_arguments", "nodes_in", "raw_arguments"]
@@ -36,28 +38,25 @@ Argument = Union[
 
 def raw_arguments(node: fx.Node, op: Op) -> dict[str, Any]:
     """The arguments as the graph has them, by schema name and in schema order; without the defaults."""
-    target = node.target
-    if op.style == "aten" and str(target).startswith("auto_functionalized"):
+    if op.style == "aten" and isinstance(node.target, HigherOrderOperator):
         return _wrapped_arguments(node, op)
-    names = [a.name for a in op.arguments]
-    kwargs = dict(node.kwargs)
-    if op.style == "module":
-        pass
-    elif op.style == "higher_order" and len(node.args) > len(names):
+    names, args, kwargs = op.names, node.args, node.kwargs
+    if len(args) > len(names) and op.style == "higher_order":
         rest = len(names)
-        return {**dict(zip(names, node.args, strict=False)), "operands": list(node.args[rest:]), **kwargs}
-    given = _positional(op, names, node.args)
-    given.update(kwargs)
+        return {**dict(zip(names, args, strict=False)), "operands": list(args[rest:]), **kwargs}
+    given = _positional(op, names, args)
     if not kwargs:
         return given
+    given.update(kwargs)
     ordered = {name: given.pop(name) for name in names if name in given}
     return {**ordered, **given}
 
 
 def _positional(op: Op, names: Sequence[str], args: Sequence[Any]) -> dict[str, Any]:
     """Names for positional arguments. `x.view(2, 3)` gives its list argument item by item."""
-    extra = len(args) - len(names)
-    if extra >= 0 and len(names) > 1 and op.style == "method" and _spreads(op, args, len(names) - 1):
+    if len(args) < len(names):
+        return dict(zip(names, args, strict=False))
+    if len(names) > 1 and op.style == "method" and _spreads(op, args, len(names) - 1):
         last = len(names) - 1
         return {**dict(zip(names[:last], args, strict=False)), names[last]: list(args[last:])}
     given = dict(zip(names, args, strict=False))
@@ -111,35 +110,41 @@ def nodes_in(argument: Any) -> Iterator[fx.Node]:
 def call_arguments(value: Value, op: Op) -> dict[str, Argument]:
     """The normalised arguments of the call that `value` is, defaults included."""
     raw = value.raw_arguments
+    graph = value.graph
     arguments: dict[str, Any] = {}
     for argument in op.arguments:
-        if argument.name in raw:
-            arguments[argument.name] = _seen(value, raw[argument.name])
+        name = argument.name
+        if name in raw:
+            item = raw[name]
+            arguments[name] = item if type(item) in _PLAIN else _seen(graph, item)
         elif argument.has_default:
-            arguments[argument.name] = argument.default
+            arguments[name] = argument.default
     for name, item in raw.items():
         if name not in arguments:
-            arguments[name] = _seen(value, item)
+            arguments[name] = _seen(graph, item)
     normalise_arguments(op, arguments)
     return arguments
 
 
-def _seen(value: Value, item: Any) -> Any:
+_PLAIN = frozenset({int, float, bool, str, type(None), torch.dtype})
+
+
+def _seen(graph: GraphFacts, item: Any) -> Any:
     """An argument of the graph in our own terms."""
     if isinstance(item, fx.Node):
-        return _seen_node(value.graph.value(item))
+        return _seen_node(graph.value(item))
     if isinstance(item, (tuple, list)):
-        return tuple([_seen(value, i) for i in item])
+        return tuple([i if type(i) in _PLAIN else _seen(graph, i) for i in item])
     if isinstance(item, torch.SymInt):
-        return _seen_size(item, value)
+        return _seen_size(item, graph)
     if isinstance(item, slice):
-        return tuple([_seen(value, i) for i in (item.start, item.stop, item.step)])
+        return tuple([_seen(graph, i) for i in (item.start, item.stop, item.step)])
     return item
 
 
-def _seen_size(size: torch.SymInt, value: Value) -> Any:
+def _seen_size(size: torch.SymInt, graph: GraphFacts) -> Any:
     try:
-        return make_dim(size, value.graph.ranges)
+        return make_dim(size, graph.ranges)
     except TypeError as error:
         return Unknown(str(error))
 

@@ -7,6 +7,7 @@ a tensor of rank 4 is 3. Sizes, pads, indices and ends of slices, where -1 is a 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
@@ -144,10 +145,23 @@ def _normalised(op: Op, name: str, value: Any, rank_of: Callable[[str], int | No
     return value
 
 
-def normalise_arguments(op: Op, arguments: dict[str, Any]) -> None:
-    """Rewrites the arguments of one call, in place. `arguments` are by schema name, with defaults, lists as tuples."""
+@cache
+def _touched(op: Op) -> tuple[str, ...]:
+    """The arguments of an op that the table has something to say about."""
     base = _table_name(op)
     spatial = _SPATIAL.get(base)
+    expanded = spatial.names if spatial is not None else ()
+    return tuple(
+        a.name for a in op.arguments if a.name in expanded or _is_dim(op, base, a.name) or a.type in _NUMBER_LISTS
+    )
+
+
+def normalise_arguments(op: Op, arguments: dict[str, Any]) -> None:
+    """Rewrites the arguments of one call, in place. `arguments` are by schema name, with defaults, lists as tuples."""
+    names = _touched(op)
+    if not names:
+        return
+    spatial = _SPATIAL.get(_table_name(op))
     if spatial is not None and spatial.empty_stride_is_kernel and arguments.get("stride", 0) in ((), None):
         arguments["stride"] = arguments.get("kernel_size")
 
@@ -156,7 +170,8 @@ def normalise_arguments(op: Op, arguments: dict[str, Any]) -> None:
             return _rank(arguments.get("weight"))
         return _rank(arguments.get(source)) if source else _reference_rank(op, arguments)
 
-    for name, value in arguments.items():
+    for name in names:
+        value = arguments.get(name)
         if isinstance(value, (int, tuple)):
             arguments[name] = _normalised(op, name, value, rank_of)
 

@@ -120,8 +120,7 @@ class ProgramFacts:
         spec = self._inputs.get(value.name)
         if spec is not None:
             return _KINDS.get(spec[0], "other")
-        if isinstance(value.val, torch.nn.Parameter):
-            return "parameter"
+        # Without a signature, what a placeholder holds is the caller's to change, a parameter too.
         return "user"
 
     def _attribute_kind(self, value: Value) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Union, cast
 
@@ -290,7 +291,7 @@ class Value:
 
     @property
     def _has_getitems(self) -> bool:
-        return self.is_call and self.is_multi_output
+        return self.is_call and self.node.is_multi_output
 
     @lazy
     def _users(self) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
@@ -367,7 +368,7 @@ class Value:
         path = str(entries[-1][0]) if entries else ""
         if self.fx.op == "call_module" and not entries:
             return str(self.fx.target)
-        return path.removeprefix("L['self'].").removeprefix("L__self___")
+        return _ROOT.sub("", path)
 
     @lazy
     def source(self) -> str:
@@ -393,6 +394,8 @@ class Value:
 
 
 _NO_STACK = "_empty_nn_module_stack_from_metadata_hook"
+# How torch.compile writes the outermost module.
+_ROOT = re.compile(r"^L\['\w+'\]\.?|^L__self___")
 
 
 def _in_order(values: Mapping[Value, None]) -> tuple[Value, ...]:
@@ -412,6 +415,8 @@ def _picked(whole: Value, element: int) -> Any:
 def _kind_of(val: object) -> str:
     if val is None:
         return "nothing"
+    if isinstance(val, torch.nn.Module):
+        return "a sub-graph"
     words = {torch.SymInt: "a size", torch.SymBool: "a truth value", torch.SymFloat: "a number", int: "a number"}
     return words.get(type(val), f"a {type(val).__name__}")
 
