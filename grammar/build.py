@@ -4,6 +4,9 @@ Every child is a lexeme, a node or a `Group`, and each knows its span; all token
 that of its first and last child. The builder has no state: one serves all texts.
 """
 
+# Each method is named after its rule or alias in the grammar, which says more than a docstring could.
+# ruff: noqa: D102
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -514,7 +517,7 @@ def _resolve(argument: Any, known: set[str]) -> Any:
     return argument
 
 
-def _reference(argument: tree.ExampleTensor) -> tree.Expr:
+def _reference(argument: tree.ExampleTensor) -> tree.ExampleArgument:
     span = argument.span
     end = span.start + len(argument.dtype)
     name = tree.Name(span=Span(span.source, span.start, end), id=argument.dtype)

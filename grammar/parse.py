@@ -12,14 +12,14 @@ from importlib import resources
 from typing import Any
 
 from attrs import define, field, frozen
-from lark import Lark, UnexpectedToken
+from lark import Lark, Token, UnexpectedToken
 
 from apportion.grammar import tree
 from apportion.grammar.build import Builder
 from apportion.grammar.checks import check_tree
 from apportion.grammar.diagnostics import Diagnostic, Label, Severity, Source, Span
 from apportion.grammar.hints import Hint, Place, explain
-from apportion.grammar.lexing import ERROR_TERMINALS, Lexeme, LexResult, comments_between, make_lexeme, read_lexemes
+from apportion.grammar.lexing import ERROR_TERMINALS, Lexeme, comments_between, make_lexeme, read_lexemes
 from apportion.grammar.recovery import Stacks
 
 __all__ = ["MAX_CHARACTERS", "ParseResult", "build_parser", "keywords", "parse", "parse_expression"]
@@ -143,9 +143,8 @@ class _Run:
         """What the start rule gives; only to be used where no diagnostics came up."""
         language = _language()
         parser = language.lark.parse_interactive(self.source.text, start=self.start)
-        lexed: LexResult = read_lexemes(
-            self.source, list(parser.lexer_thread.lex(parser.parser_state)), language.keywords
-        )
+        tokens: list[Token] = list(parser.lexer_thread.lex(parser.parser_state))  # type: ignore[no-untyped-call]
+        lexed = read_lexemes(self.source, tokens, language.keywords)
         self.lexemes, self.diagnostics = lexed.lexemes, lexed.diagnostics
         if lexed.stopped:
             return None

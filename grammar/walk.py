@@ -16,7 +16,8 @@ _PLAIN = (str, int, float, bytes, bool, type(None))
 
 
 @cache
-def _fields(cls: type[Node]) -> tuple[str, ...]:
+def _fields(cls: type) -> tuple[str, ...]:
+    """The attributes of a class of nodes that may hold nodes."""
     return tuple(a.name for a in attrs.fields(cls) if a.name not in ("span", "name_span", "comments"))
 
 
@@ -36,7 +37,7 @@ def _inside(value: Any) -> Iterator[Node]:
 
 
 def walk(root: Node) -> Iterator[tuple[Node, int]]:
-    """Every node below and including `root` with its depth (0 for the root), parents first, in the order of the text."""
+    """Every node from `root` down with its depth (0 for the root): parents first, in the order of the text."""
     pending: list[tuple[Node, int]] = [(root, 0)]
     while pending:
         node, depth = pending.pop()
