@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Union, cast
 
 import torch
 from torch import fx
+from torch._ops import HigherOrderOperator
 from torch.fx.passes.shape_prop import TensorMetadata
 
 from apportion.engine.facts.arguments import Argument, call_arguments, nodes_in, raw_arguments
@@ -100,7 +101,9 @@ class Value:
         """Whether it is a tuple or list, whose parts are values of their own."""
         val = self.val
         if isinstance(val, Unknown):
-            return self.element is None and self.op is not None and self.op.is_multi_output
+            # Higher-order ops always make tuples.
+            several = isinstance(self.fx.target, HigherOrderOperator) or (self.op and self.op.is_multi_output)
+            return self.element is None and bool(several)
         return isinstance(val, (tuple, list)) and not isinstance(val, TensorMetadata)
 
     @lazy
@@ -322,6 +325,12 @@ class Value:
     def size_queries(self) -> tuple[Value, ...]:
         """The op nodes that only read its sizes or strides."""
         return self._users[1]
+
+    @lazy
+    def readers(self) -> tuple[Value, ...]:
+        """Every op node that reads it: users, size queries and assertions, in graph order."""
+        found = dict.fromkeys(self.graph.value(n).node for n in self._user_nodes() if n.op != "output")
+        return _in_order(found)
 
     @property
     def returned(self) -> bool:

@@ -1,0 +1,330 @@
+"""Candidate matches: where each rule fits, with its requirements, invariants and emitted specs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from attrs import define, field, frozen
+
+from apportion.engine.compile.rulesets import CompiledInvariant, CompiledRule, LetStep, Requirement, RuleSet, Step
+from apportion.engine.compile.patterns import Pattern
+from apportion.engine.emits import encode_spec_value
+from apportion.engine.facts import GraphFacts, Value
+from apportion.engine.match import SOLUTION_LIMIT, STEP_LIMIT, GaveUp, Mismatch, Search, Solution
+from apportion.engine.reasons import Attempt, Cause
+from apportion.engine.values import is_unknown
+
+__all__ = ["Attempts", "Candidate", "Match", "Matcher", "run_steps"]
+
+Refusal = Callable[[Value], Attempt | None]
+"""Why a node is not on offer in this call, or None."""
+
+Emits = tuple[tuple[str, bytes], ...]
+
+
+@frozen(eq=False)
+class Match:
+    """A rule that holds at a place: the nodes it claims, those of them that other matches may share, its specs."""
+
+    rule: CompiledRule
+    root: Value
+    frame: list[Any]
+    claimed: tuple[Value, ...]
+    shared: frozenset[Value]
+    emits: Emits
+
+    @property
+    def taken(self) -> tuple[Value, ...]:
+        """The constants that the rule takes along (`take`)."""
+        found: dict[Value, None] = {}
+        for slot in self.rule.takes:
+            bound = self.frame[slot]
+            for value in bound if isinstance(bound, tuple) else (bound,):
+                if isinstance(value, Value):
+                    found[value] = None
+        return tuple(found)
+
+    @property
+    def marks(self) -> tuple[tuple[Value, str], ...]:
+        """The nodes that the rule marks, each with its key."""
+        found: list[tuple[Value, str]] = []
+        for slots, key in self.rule.marks:
+            for slot in slots:
+                bound = self.frame[slot]
+                found.extend((v.node, key) for v in (bound if isinstance(bound, tuple) else (bound,)) if isinstance(v, Value))
+        return tuple(found)
+
+
+@define(eq=False)
+class Attempts:
+    """For each node the attempt that came furthest."""
+
+    best: dict[Value, Attempt] = field(factory=dict)
+
+    def note(self, nodes: tuple[Value, ...], attempt: Attempt) -> None:
+        """Keep `attempt` for those of `nodes` that no other attempt came further at."""
+        for node in nodes:
+            known = self.best.get(node)
+            if known is None or attempt.progress > known.progress:
+                self.best[node] = attempt
+
+
+@define(eq=False)
+class Candidate:
+    """A rule at a root: its variants in order of preference, found as they are needed.
+
+    A variant that was withdrawn is never offered again; one that only lost comes back when `restart` is called.
+    """
+
+    rule: CompiledRule
+    root: Value
+    _source: Iterator[Match]
+    _found: list[Match] = field(factory=list)
+    _withdrawn: set[int] = field(factory=set)
+    _index: int = -1
+
+    def current(self) -> Match | None:
+        """The variant on offer."""
+        return self._found[self._index] if 0 <= self._index < len(self._found) else None
+
+    def advance(self) -> Match | None:
+        """Offer the next variant; None when there is none left."""
+        while True:
+            self._index += 1
+            if self._index >= len(self._found):
+                following = next(self._source, None)
+                if following is None:
+                    self._index = len(self._found)
+                    return None
+                self._found.append(following)
+            if self._index not in self._withdrawn:
+                return self._found[self._index]
+
+    def withdraw(self) -> None:
+        """Take the variant on offer back for good."""
+        self._withdrawn.add(self._index)
+
+    def restart(self) -> Match | None:
+        """Offer the first variant that was not withdrawn."""
+        self._index = -1
+        return self.advance()
+
+
+@define(eq=False)
+class Matcher:
+    """Matches one backend's rules in one graph."""
+
+    rules: RuleSet
+    graph: GraphFacts
+    refusal: Refusal
+    attempts: Attempts
+    branches: Callable[[Value, CompiledRule], str | None]
+    _invariant_cache: dict[tuple[int, Value], Attempt | None] = field(factory=dict)
+    _file_emits: Emits | Attempt | None = None
+
+    def candidates(self) -> list[Candidate]:
+        """A candidate for every rule and root at which the rule fits at all, in file order, then graph order."""
+        by_op, anywhere = _dispatch(self.rules)
+        found: list[Candidate] = []
+        for node in self.graph.calls:
+            op = node.op
+            named = by_op.get(op.name, ()) if op is not None else ()
+            for rule in _merged(named, anywhere):
+                candidate = Candidate(rule, node, self._variants(rule, node))
+                if candidate.advance() is not None:
+                    found.append(candidate)
+        found.sort(key=lambda c: (c.rule.position, c.root.position))
+        return found
+
+    def _variants(self, rule: CompiledRule, root: Value) -> Iterator[Match]:
+        search = Search(rule.frame_size)
+        try:
+            for solution in _solutions(rule.pattern, search, root):
+                match = self._holds(rule, root, solution)
+                if match is not None:
+                    yield match
+        except GaveUp:
+            detail = f"after {STEP_LIMIT} steps"
+            self._note(rule, (root,), Cause.GAVE_UP, (0, 0), detail=detail)
+        if search.furthest is not None:
+            nodes = search.furthest.claimed or (root,)
+            self._note(rule, nodes, Cause.PATTERN, (0, search.furthest.depth), detail=search.furthest)
+
+    def _note(
+        self,
+        rule: CompiledRule,
+        nodes: tuple[Value, ...],
+        cause: Cause,
+        progress: tuple[int, int],
+        *,
+        detail: str | Mismatch | None = None,
+    ) -> None:
+        attempt = Attempt(cause, progress, rule.name, rule.name_span, detail=detail, backend=self.rules.backend_id)
+        self.attempts.note(nodes, attempt)
+
+    # --- does it hold? ---------------------------------------------------------------------------------------------
+
+    def _holds(self, rule: CompiledRule, root: Value, solution: Solution) -> Match | None:
+        nodes = solution.claimed
+        for node in nodes:
+            refused = self.refusal(node)
+            if refused is not None:
+                self.attempts.note((node,), refused)
+                others = tuple(n for n in nodes if n is not node)
+                self._note(rule, others, Cause.LOST, (3, 0), detail=f"what keeps `{node.name}` from being claimed")
+                return None
+            wrong = self.branches(node, rule)
+            if wrong is not None:
+                self._note(rule, nodes, Cause.BRANCHES, (3, 0), detail=wrong)
+                return None
+        frame = _frame(rule.frame_size, solution.bound)
+        for given in rule.givens:
+            if not _bind_given(given, frame, solution.bound):
+                self._note(rule, nodes, Cause.GIVEN, (1, 0))
+                return None
+        failed = run_steps(rule.steps, frame)
+        if failed is not None:
+            index, requirement = failed
+            attempt = self._failure(Cause.REQUIREMENT, (2, index), rule.name, requirement, frame)
+            self.attempts.note(nodes, attempt)
+            return None
+        for node in nodes:
+            broken = self._breaks_invariant(node)
+            if broken is not None:
+                self.attempts.note(nodes, broken)
+                return None
+        emits = self._emits(rule, frame, nodes)
+        return None if emits is None else Match(rule, root, frame, nodes, solution.shared, emits)
+
+    def _failure(
+        self, cause: Cause, progress: tuple[int, int], name: str, failed: Requirement, frame: list[Any]
+    ) -> Attempt:
+        return Attempt(
+            cause, progress, name, failed.span, failed.text, failed.because, failed.observed, list(frame),
+            backend=self.rules.backend_id,
+        )
+
+    def _breaks_invariant(self, node: Value) -> Attempt | None:
+        for index, invariant in enumerate(self.rules.invariants):
+            key = (index, node)
+            if key not in self._invariant_cache:
+                self._invariant_cache[key] = self._check_invariant(invariant, node)
+            broken = self._invariant_cache[key]
+            if broken is not None:
+                return broken
+        return None
+
+    def _check_invariant(self, invariant: CompiledInvariant, node: Value) -> Attempt | None:
+        ops = invariant.pattern.ops
+        if ops is not None and (node.op is None or node.op.name not in ops):
+            return None
+        for choice in invariant.pattern.choices:
+            try:
+                bound = Search(invariant.frame_size).fits(choice, node)
+            except GaveUp:
+                detail = f"invariant {invariant.name}: after {STEP_LIMIT} steps"
+                return Attempt(Cause.GAVE_UP, (3, 0), invariant.name, invariant.span, detail=detail)
+            if bound is None:
+                continue
+            frame = _frame(invariant.frame_size, bound)
+            if not all(_bind_given(given, frame, bound) for given in invariant.givens):
+                return None
+            failed = run_steps(invariant.steps, frame)
+            if failed is None:
+                return None
+            return self._failure(Cause.INVARIANT, (3, failed[0]), invariant.name, failed[1], frame)
+        return None
+
+    def _emits(self, rule: CompiledRule, frame: list[Any], nodes: tuple[Value, ...]) -> Emits | None:
+        emitted: dict[str, bytes] = {}
+        for emit, bindings in [(e, _EMPTY_FRAME) for e in self.rules.emits] + [(e, frame) for e in rule.emits]:
+            value = emit.evaluate(list(bindings))
+            if is_unknown(value):
+                attempt = Attempt(
+                    Cause.EMIT, (4, 0), rule.name, emit.span, f"{emit.key} = …", f"its value is unknown: {value.reason}",
+                    backend=self.rules.backend_id,
+                )
+                self.attempts.note(nodes, attempt)
+                return None
+            emitted[emit.key] = encode_spec_value(value)
+        return tuple(sorted(emitted.items()))
+
+
+_EMPTY_FRAME: list[Any] = [None] * 8
+
+
+def run_steps(steps: tuple[Step, ...], frame: list[Any]) -> tuple[int, Requirement] | None:
+    """Evaluate lets and requirements in file order; the first requirement that is not true, with its index."""
+    for index, step in enumerate(steps):
+        if isinstance(step, LetStep):
+            frame[step.slot] = step.evaluate(frame)
+        elif step.evaluate(frame) is not True:
+            return index, step
+    return None
+
+
+def _solutions(pattern: Pattern, search: Search, root: Value) -> Iterator[Solution]:
+    """All fits at a root, those that claim most nodes first."""
+    found: list[Solution] = []
+    for choice in pattern.choices:
+        head = choice.root.term.head
+        if head is not None and (root.op is None or root.op.name not in head):
+            continue
+        if head is None and (root.op is None or root.op.has_effects):
+            continue
+        for solution in search.solutions(choice, root):
+            if not solution.claimed:
+                solution = Solution(solution.bound, (root,), frozenset())
+            if pattern.uniform:
+                yield solution
+                continue
+            found.append(solution)
+            if len(found) >= SOLUTION_LIMIT:
+                break
+    found.sort(key=lambda s: -len(s.claimed))
+    yield from found
+
+
+def _frame(size: int, bound: Mapping[Any, Any]) -> list[Any]:
+    frame: list[Any] = [None] * size
+    for key, value in bound.items():
+        if type(key) is int:
+            frame[key] = value
+    return frame
+
+
+def _bind_given(given: Pattern, frame: list[Any], bound: Mapping[Any, Any]) -> bool:
+    """Find what a `given` looks for, and add its names to the frame."""
+    known = {k: v for k, v in bound.items() if type(k) is int}
+    known.update((i, v) for i, v in enumerate(frame) if v is not None)
+    for choice in given.choices:
+        search = Search(len(frame), dict(known))
+        try:
+            found = search.first(choice)
+        except GaveUp:
+            continue
+        if found is not None:
+            for key, value in found.items():
+                if type(key) is int:
+                    frame[key] = value
+            return True
+    return False
+
+
+def _dispatch(rules: RuleSet) -> tuple[dict[str, list[CompiledRule]], list[CompiledRule]]:
+    by_op: dict[str, list[CompiledRule]] = {}
+    anywhere: list[CompiledRule] = []
+    for rule in rules.rules:
+        if rule.pattern.ops is None:
+            anywhere.append(rule)
+        else:
+            for name in rule.pattern.ops:
+                by_op.setdefault(name, []).append(rule)
+    return by_op, anywhere
+
+
+def _merged(named: list[CompiledRule] | tuple[()], anywhere: list[CompiledRule]) -> list[CompiledRule]:
+    if not anywhere:
+        return list(named)
+    return sorted([*named, *anywhere], key=lambda rule: rule.position)

@@ -1,0 +1,320 @@
+"""The pipeline on one page: a program and rules in, tagged partitions and a report out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Union
+
+import torch.fx as fx
+from attrs import define, field, frozen
+
+from apportion.engine.candidates import Attempts
+from apportion.engine.claim import Claims, claim
+from apportion.engine.compile.rulesets import CompiledRule, RuleSet
+from apportion.engine.errors import StrictError
+from apportion.engine.facts import GraphFacts, ProgramFacts, Value
+from apportion.engine.order import flow_of
+from apportion.engine.programs import methods_of
+from apportion.engine.reasons import Attempt, Cause, describe, show_value
+from apportion.engine.report import BackendCoverage, NodeReason, Report
+from apportion.engine.result import CompileSpec, DelegationSpec, Partition, PartitionResult
+from apportion.engine.settle import Border, Group, border_of
+from apportion.engine.sources import Rules, load_all
+from apportion.engine.tag import clear_tags, foreign_tag, tag_name, write_tags
+from apportion.engine.wishes import Wishes, choose_rules
+
+__all__ = ["partition"]
+
+logger = logging.getLogger("apportion")
+
+SpecArgument = Union[Sequence[CompileSpec], Mapping[str, Sequence[CompileSpec]], None]
+
+_LOWERED_CALLS = frozenset({"higher_order.executorch_call_delegate", "higher_order.apportion_call_delegate"})
+
+_LITTLE = 0.5
+"""Below this share of nodes a run is worth a warning."""
+
+
+def partition(
+    program: Any,
+    rules: Rules,
+    *,
+    options: Mapping[str, Any] | None = None,
+    exclude: str | Iterable[str] = (),
+    only: str | Iterable[str] = (),
+    with_rules: str | Iterable[str] = (),
+    without_rules: str | Iterable[str] = (),
+    compile_specs: SpecArgument = None,
+    strict: bool = False,
+) -> PartitionResult:
+    """Decide which nodes of a program go to which backend, and tag them.
+
+    `program` is an `ExportedProgram` (before or after decompositions), an ExecuTorch Edge program, an FX `GraphModule`
+    with `meta["val"]`, or a dict of them by method. `rules` is a shipped name (`"xnnpack"`), a path, a `RuleSet`, or a
+    sequence of these in order of precedence.
+
+    `options` set the options of the rules files (`{"per_op_mode": True}`; with several files a setting may be written
+    `"BackendId.option"`). `exclude` and `only` are glob patterns over node names, ops and module paths; `with_rules` and
+    `without_rules` name rules. `compile_specs` are added to every spec, or by backend id. With `strict`, a node that was
+    asked for and not delegated is an error.
+
+    Gives a `PartitionResult`; the program is unchanged but for `node.meta["delegation_tag"]`. Raises `RulesError`,
+    `OptionError`, `ProgramError`, and with `strict` `StrictError`.
+    """
+    sets = choose_rules(load_all(rules, options), with_rules, without_rules)
+    run = _Run(sets, Wishes.of(exclude, only), compile_specs, several=isinstance(program, Mapping))
+    for method, one in methods_of(program):
+        run.method(method, ProgramFacts.of(one))
+    result = run.finish(program)
+    if strict:
+        _check_strict(result.report)
+    log = logger.warning if result.report.share < _LITTLE else logger.info
+    log("%s", result.report.summary())
+    return result
+
+
+def _check_strict(report: Report) -> None:
+    missing = [reason for reason in report.left if reason.kind != Cause.EXCLUDED.value]
+    if missing:
+        lines = [f"{len(missing)} of {report.nodes_total} nodes were not delegated:"]
+        lines += [f"  {reason.node} ({reason.op}): {reason.message}" for reason in missing]
+        raise StrictError("\n".join(lines))
+
+
+@frozen(eq=False)
+class _Part:
+    """A partition before it is tagged."""
+
+    graph: GraphFacts
+    group: Group
+    rules: RuleSet
+
+
+@define(eq=False)
+class _Run:
+    """One call of `partition` over all methods and graphs of a program."""
+
+    sets: Sequence[RuleSet]
+    wishes: Wishes
+    compile_specs: SpecArgument
+    several: bool
+    partitions: list[Partition] = field(factory=list)
+    tags: dict[str, DelegationSpec] = field(factory=dict)
+    marks: list[tuple[fx.Node, str]] = field(factory=list)
+    left: list[NodeReason] = field(factory=list)
+    nodes: dict[str, list[str]] = field(factory=dict)
+    total: int = 0
+    ops: dict[str, bool] = field(factory=dict)
+    rounds: int = 0
+
+    def method(self, name: str, facts: ProgramFacts) -> None:
+        """Partition one program, innermost graphs first, and tag it."""
+        method = _Method(self.sets, self.wishes)
+        for graph in facts.graphs:
+            clear_tags(graph)
+            method.graph(graph)
+        self.rounds = max(self.rounds, method.rounds)
+        self._tag(name, facts, method)
+        self._account(name, facts, method)
+
+    def _tag(self, name: str, facts: ProgramFacts, method: _Method) -> None:
+        for graph in reversed(facts.graphs):
+            if method.dissolved(graph):
+                continue
+            order = {node: index for index, node in enumerate(graph.module.graph.nodes)}
+            for part in method.parts_of(graph):
+                self._tag_part(name, part, order)
+
+    def _tag_part(self, name: str, part: _Part, order: Mapping[fx.Node, int]) -> None:
+        rules, group = part.rules, part.group
+        border = border_of(group.nodes, group.matches, rules.policy)
+        tag = tag_name(rules.backend_id, len(self.partitions), name if self.several else "")
+        spec = DelegationSpec(rules.backend_id, self._specs(rules.backend_id, group))
+        nodes = write_tags(group, border, tag, part.graph, order)
+        self.tags[tag] = spec
+        for match in group.matches:
+            self.marks.extend((value.fx, key) for value, key in match.marks)
+        self.partitions.append(_partition(tag, spec, name, part, nodes, border))
+
+    def _specs(self, backend_id: str, group: Group) -> list[CompileSpec]:
+        emitted = [CompileSpec(key, value) for key, value in group.blocks[0].emits]
+        given = self.compile_specs or ()
+        if isinstance(given, Mapping):
+            given = given.get(backend_id, ())
+        return [*emitted, *given]
+
+    def _account(self, name: str, facts: ProgramFacts, method: _Method) -> None:
+        for graph in facts.graphs:
+            owners = method.owners(graph)
+            for node in graph.calls:
+                op = node.op.name if node.op is not None else node.name
+                self.total += 1
+                self.ops[op] = self.ops.get(op, True) and node in owners
+                if node in owners:
+                    label = f"{name}.{node.name}" if self.several else node.name
+                    self.nodes.setdefault(owners[node], []).append(label)
+                else:
+                    self.left.append(_reason(name if self.several else "", graph, node, op, method, self.sets))
+
+    def finish(self, program: Any) -> PartitionResult:
+        """The result over all methods."""
+        coverage = []
+        for rules in self.sets:
+            nodes = self.nodes.get(rules.backend_id, [])
+            parts = [p for p in self.partitions if p.spec.backend_id == rules.backend_id]
+            coverage.append(BackendCoverage(
+                rules.backend_id,
+                len(nodes),
+                self.total,
+                len(parts),
+                sum(p.bytes_in for p in parts),
+                sum(p.bytes_out for p in parts),
+                sum(p.constant_bytes for p in parts),
+                _duplicated(parts),
+                tuple(nodes),
+            ))
+        report = Report(
+            tuple(coverage), self.total, sum(map(len, self.nodes.values())), len(self.ops), sum(self.ops.values()), tuple(self.left),
+            self.rounds,
+        )
+        return PartitionResult(program, self.tags, tuple(self.partitions), report, tuple(self.marks))
+
+
+@define(eq=False)
+class _Method:
+    """The state of one program: who owns what in each of its graphs."""
+
+    sets: Sequence[RuleSet]
+    wishes: Wishes
+    parts: list[_Part] = field(factory=list)
+    owned: dict[GraphFacts, dict[Value, str]] = field(factory=dict)
+    attempts: Attempts = field(factory=Attempts)
+    rounds: int = 0
+
+    def graph(self, graph: GraphFacts) -> None:
+        """All backends in one graph, in order of precedence."""
+        flow = flow_of(graph)
+        owners = self.owned.setdefault(graph, {})
+        fixed: list[list[int]] = []
+        for rules in self.sets:
+            attempts = Attempts(self.attempts.best)
+
+            def refusal(node: Value) -> Attempt | None:
+                return self._refusal(node, owners)
+
+            def branches(node: Value, rule: CompiledRule, backend: str = rules.backend_id) -> str | None:
+                return self._branches(node, rule, backend)
+
+            self._show_inner(graph, rules)
+            claims: Claims = claim(graph, rules, flow, fixed, refusal, branches, attempts)
+            self.rounds = max(self.rounds, claims.rounds)
+            for group in claims.groups:
+                self.parts.append(_Part(graph, group, rules))
+                fixed.append([node.position for node in group.nodes])
+                for node in group.nodes:
+                    owners[node] = rules.backend_id
+
+    def _show_inner(self, graph: GraphFacts, rules: RuleSet) -> None:
+        """Let rules that speak of `subgraphs` see what this backend claimed inside."""
+        for node in graph.calls:
+            for inner in node.subgraphs:
+                owned = self.owned.get(inner, {})
+                inner.claimed = {value for value, backend in owned.items() if backend == rules.backend_id}
+                inner.partitions = tuple(
+                    p.group.nodes for p in self.parts if p.graph is inner and p.rules.backend_id == rules.backend_id
+                )
+
+    def _refusal(self, node: Value, owners: Mapping[Value, str]) -> Attempt | None:
+        owner = owners.get(node)
+        if owner is not None:
+            return Attempt(Cause.LOST, (6, 0), backend=owner, rule=None, detail=f"{owner}, which has precedence")
+        unwanted = self.wishes.refusal(node)
+        if unwanted is not None:
+            return Attempt(Cause.EXCLUDED, (9, 0), detail=unwanted)
+        foreign = foreign_tag(node.fx)
+        if foreign is not None:
+            return Attempt(Cause.OTHER_PARTITIONER, (9, 0), detail=foreign)
+        if node.op is not None and node.op.name in _LOWERED_CALLS:
+            return Attempt(Cause.LOWERED, (9, 0), detail=node.op.name)
+        return None
+
+    def _branches(self, node: Value, rule: CompiledRule, backend_id: str) -> str | None:
+        if rule.speaks_of_subgraphs:
+            return None
+        for inner in node.subgraphs:
+            owned = self.owned.get(inner, {})
+            missing = next((call for call in inner.calls if owned.get(call) != backend_id), None)
+            if missing is not None:
+                op = missing.op.name if missing.op is not None else "?"
+                return f"`{missing.name}` ({op}) in {inner.path} is left"
+        return None
+
+    def dissolved(self, graph: GraphFacts) -> bool:
+        """Is it a branch only of control-flow ops that are claimed as a whole?"""
+        return bool(graph.owners) and all(self._whole(owner) is not None for owner in graph.owners)
+
+    def _whole(self, owner: Value) -> str | None:
+        """The backend that claimed a control-flow op, or an op around it."""
+        backend = self.owned.get(owner.graph, {}).get(owner)
+        if backend is None and owner.graph.owners and self.dissolved(owner.graph):
+            return self._whole(owner.graph.owners[0])
+        return backend
+
+    def parts_of(self, graph: GraphFacts) -> list[_Part]:
+        """The partitions of a graph, by their first node."""
+        return sorted((p for p in self.parts if p.graph is graph), key=lambda p: p.group.nodes[0].position)
+
+    def owners(self, graph: GraphFacts) -> dict[Value, str]:
+        """Who owns each node of a graph, branches of a claimed op included."""
+        whole = self._whole(graph.owners[0]) if self.dissolved(graph) else None
+        return self.owned.get(graph, {}) if whole is None else dict.fromkeys(graph.calls, whole)
+
+
+def _partition(
+    tag: str, spec: DelegationSpec, method: str, part: _Part, nodes: tuple[fx.Node, ...], border: Border
+) -> Partition:
+    matches = [(m.rule.name, tuple(n.name for n in m.claimed)) for m in part.group.matches]
+    return Partition(
+        tag, spec, method, part.graph.path, nodes, tuple(matches),
+        tuple(map(show_value, border.inputs)), tuple(map(show_value, border.outputs)),
+        {show_value(v): _size([v]) for v in border.constants}, _size(border.inputs), _size(border.outputs),
+    )
+
+
+def _size(values: Iterable[Value]) -> int:
+    return sum(v.nbytes for v in values if isinstance(v.nbytes, int))
+
+
+def _duplicated(parts: Sequence[Partition]) -> int:
+    """Bytes of constants beyond the first copy of each."""
+    total = 0
+    seen: set[tuple[str, str, str]] = set()
+    for part in parts:
+        for name, size in part.constant_sizes.items():
+            key = (part.method, part.graph, name)
+            total += size if key in seen else 0
+            seen.add(key)
+    return total
+
+
+def _reason(
+    method: str, graph: GraphFacts, node: Value, op: str, run: _Method, sets: Sequence[RuleSet]
+) -> NodeReason:
+    attempt = run._refusal(node, {}) or run.attempts.best.get(node) or _unnamed(node, op, sets)
+    return NodeReason(
+        method, graph.path, node.name, op, node.module if isinstance(node.module, str) else "",
+        attempt.cause.value, attempt.rule, str(attempt.span) if attempt.span is not None else None,
+        attempt.condition, attempt.values(), attempt.because, describe(attempt), attempt.backend,
+    )
+
+
+def _unnamed(node: Value, op: str, sets: Sequence[RuleSet]) -> Attempt:
+    """No rule came near: either none names the op, or only as a part of something larger."""
+    for rules in sets:
+        for rule in rules.rules:
+            if op in rule.pattern.mentioned:
+                return Attempt(Cause.INNER_ONLY, (0, 0), rule.name, rule.name_span, backend=rules.backend_id)
+    return Attempt(Cause.NO_RULE, (0, 0), detail=op, backend=" or ".join(rules.backend_id for rules in sets))
+
+

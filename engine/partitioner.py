@@ -1,0 +1,111 @@
+"""Partitioners as ExecuTorch knows them, with torch alone: the base class, and the one that rules drive."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch.fx as fx
+
+from apportion.engine.facts import ProgramFacts
+from apportion.engine.ops import op_of
+from apportion.engine.partition import partition
+from apportion.engine.preserve import Preserved, ops_present, preserved_ops
+from apportion.engine.result import PartitionResult
+from apportion.engine.sources import Rules, load_all
+from apportion.engine.tag import TAG, clear_tags
+
+
+__all__ = ["Partitioner", "RulesPartitioner"]
+
+_PARTITION_ARGUMENTS = frozenset(inspect.signature(partition).parameters) - {"program", "rules", "options"}
+
+
+class Partitioner(ABC):
+    """Decides which nodes of a program go to which backend.
+
+    `spec` are settings of the partitioner, read-only afterwards. Calling a partitioner is `partition`.
+    """
+
+    def __init__(self, spec: Mapping[Any, Any] = MappingProxyType({})) -> None:
+        self._spec = MappingProxyType(dict(spec))
+
+    @property
+    def spec(self) -> Mapping[Any, Any]:
+        """The settings it was made with."""
+        return self._spec
+
+    def __call__(self, program: Any) -> PartitionResult:
+        """The same as `partition`."""
+        return self.partition(program)
+
+    @abstractmethod
+    def partition(self, program: Any) -> PartitionResult:
+        """Tag the nodes of a program; nothing else of it may change."""
+
+    def ops_to_not_decompose(self, program: Any) -> Preserved:
+        """The ops that decomposition must leave alone, and a filter over their nodes (None: all of them)."""
+        return [], None
+
+    def transform_for_pre_decomposition(self, program: Any) -> Any:
+        """A last word before decomposition; gives the program to go on with."""
+        return program
+
+
+class RulesPartitioner(Partitioner):
+    """A partitioner that rules files drive.
+
+    `rules` as for `partition`. Keywords that `partition` has (`exclude`, `only`, `with_rules`, `without_rules`,
+    `compile_specs`, `strict`) are its own; every other is an option of the rules file:
+    `RulesPartitioner("xnnpack", per_op_mode=True)`. Raises `RulesError` and `OptionError` at once.
+    """
+
+    def __init__(self, rules: Rules, **options: Any) -> None:
+        self._arguments = {k: v for k, v in options.items() if k in _PARTITION_ARGUMENTS}
+        self.rules = load_all(rules, {k: v for k, v in options.items() if k not in _PARTITION_ARGUMENTS})
+        super().__init__({"rules": tuple(one.name for one in self.rules), **options})
+
+    def partition(self, program: Any) -> PartitionResult:
+        """Tag a program by the rules."""
+        return partition(program, self.rules, **self._arguments)
+
+    def ops_to_not_decompose(self, program: Any) -> Preserved:
+        """The ops that the rules claim in this program and decomposition would take apart, with a filter.
+
+        The filter is true for exactly the nodes that the rules claim in the graph it is asked about.
+        """
+        module = program.graph_module
+        present = ops_present(module)
+        ops = preserved_ops(self.rules, present)
+        unfiltered = {name for one in self.rules for name in one.preserve.added}
+        claimed = self._claimed(program) if ops else {}
+
+        def keep(node: fx.Node) -> bool:
+            name = _name(node)
+            return name in unfiltered or claimed.get((node.name, name), False)
+
+        return ops, keep
+
+    def _claimed(self, program: Any) -> dict[tuple[str, str], bool]:
+        """The nodes that the rules claim in a program, by name and op; the program's tags are left as they were."""
+        facts = ProgramFacts.of(program)
+        nodes = [node for graph in facts.graphs for node in graph.module.graph.nodes]
+        before = {node: node.meta[TAG] for node in nodes if TAG in node.meta}
+        arguments = {k: v for k, v in self._arguments.items() if k != "strict"}
+        result = partition(program, self.rules, **arguments)
+        claimed = {(n.name, _name(n)): True for p in result.partitions for n in p.nodes}
+        for graph in facts.graphs:
+            clear_tags(graph)
+        for node, tag in before.items():
+            node.meta[TAG] = tag
+        return claimed
+
+
+def _name(node: fx.Node) -> str:
+
+
+    op = op_of(node)
+    return op.name if op is not None else ""

@@ -1,0 +1,181 @@
+"""Why a node was left behind: recorded as data while matching, put into words when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from attrs import frozen
+
+from apportion.engine.compile import patterns as p
+from apportion.engine.compile.dtypes import dtype_name
+from apportion.engine.facts import Value
+from apportion.engine.match import Mismatch
+from apportion.engine.values import Unknown
+from apportion.grammar.diagnostics import Span
+
+import torch
+
+__all__ = ["Attempt", "Cause", "describe", "show"]
+
+
+class Cause(str, Enum):
+    """The kinds of reasons, the stable words of reports."""
+
+    NO_RULE = "no rule"
+    PATTERN = "pattern"
+    REQUIREMENT = "requirement"
+    GIVEN = "given"
+    INVARIANT = "invariant"
+    EMIT = "emit"
+    LOST = "lost"
+    INTERLEAVED = "interleaved"
+    POST_CONDITION = "post-condition"
+    TRIMMED = "trimmed"
+    REJECTED = "rejected"
+    LIMIT = "limit"
+    UNUSED = "unused"
+    EXCLUDED = "excluded by user"
+    OTHER_PARTITIONER = "other partitioner"
+    LOWERED = "lowered"
+    MUTATION = "mutation"
+    BRANCHES = "branches"
+    GAVE_UP = "gave up"
+    INNER_ONLY = "inner node"
+
+
+@frozen(eq=False)
+class Attempt:
+    """One way in which a node was nearly claimed.
+
+    `progress` orders attempts: the one that came furthest is the node's reason. `frame` are the bindings that the
+    condition saw, `observed` closures over them; `detail` a sentence, or the `Mismatch` of a pattern.
+    """
+
+    cause: Cause
+    progress: tuple[int, int]
+    rule: str | None = None
+    span: Span | None = None
+    condition: str | None = None
+    because: str | None = None
+    observed: tuple[tuple[str, Callable[[list[Any]], Any]], ...] = ()
+    frame: list[Any] | None = None
+    detail: str | Mismatch | None = None
+    backend: str = ""
+
+    def values(self) -> tuple[tuple[str, str], ...]:
+        """What the condition saw: pairs of path and value, in words."""
+        if self.frame is None:
+            return ()
+        return tuple((text, show(evaluate(self.frame))) for text, evaluate in self.observed)
+
+
+def show(value: Any) -> str:
+    """A value as a rules file would write it."""
+    match value:
+        case Unknown():
+            return f"unknown ({value.reason})" if value.reason else "unknown"
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value}"'
+        case torch.dtype():
+            return dtype_name(value)
+        case Value():
+            return show_value(value)
+        case tuple() | list():
+            return "[" + ", ".join(map(show, value)) + "]"
+        case frozenset():
+            return "{" + ", ".join(sorted(map(show, value))) + "}"
+        case _:
+            return str(getattr(value, "name", value))
+
+
+def show_value(value: Value) -> str:
+    """A graph's value by its name, with its output index if it has one."""
+    return value.name if value.element is None else f"{value.name}[{value.element}]"
+
+
+def describe(attempt: Attempt) -> str:
+    """One sentence: what stood in the way, and what was seen there."""
+    parts = [_WORDS[attempt.cause](attempt)]
+    if attempt.because:
+        parts.append(attempt.because)
+    return ": ".join(parts)
+
+
+def _of(attempt: Attempt) -> str:
+    place = f" ({attempt.span})" if attempt.span is not None else ""
+    return f"{attempt.rule}{place}" if attempt.rule else f"{attempt.backend}{place}"
+
+
+def _failed(attempt: Attempt, what: str) -> str:
+    seen = ", ".join(f"{text} is {value}" for text, value in attempt.values())
+    tail = f": {seen}" if seen else ""
+    return f"{_of(attempt)} {what} `{attempt.condition}` failed{tail}"
+
+
+def _mismatch(attempt: Attempt) -> str:
+    found = attempt.detail
+    if not isinstance(found, Mismatch):
+        return f"{_of(attempt)} did not fit: {found or 'the pattern does not match here'}"
+    if found.extra_user is not None:
+        return f"{_of(attempt)} wants `{show(found.found)}` for itself, but `{found.extra_user.name}` uses it too"
+    if isinstance(found.found, Value) and found.depth >= 1 << 30:
+        return f"{_of(attempt)} wants `{show(found.found)}` for itself, but it is an output of the graph"
+    return f"{_of(attempt)} did not fit: {_expected(found.term)}, and {_stands(found.found)} stands there"
+
+
+def _expected(term: p.Term) -> str:
+    match term:
+        case p.OpTerm():
+            return f"`{term.text}` was expected"
+        case p.BindTerm() | p.ComputeTerm() | p.OptionalTerm():
+            return _expected(term.term)
+        case p.AlternativesTerm():
+            texts = dict.fromkeys(_expected(t).removesuffix(" was expected") for t in term.terms)
+            return " or ".join(texts) + " was expected"
+        case p.ElementTerm():
+            return f"output {term.index} of {_expected(term.term)}"
+        case p.LiteralTerm():
+            return f"`{show(term.value)}` was expected"
+        case p.VariableTerm():
+            return "the value bound before was expected"
+        case p.ListTerm():
+            return f"a list of {len(term.items)} was expected"
+        case _:
+            return "something else was expected"
+
+
+def _stands(found: Any) -> str:
+    if isinstance(found, Value):
+        op = found.node.op
+        return f"`{show_value(found)}` ({op.name if op is not None else 'an input'})"
+    return f"`{show(found)}`"
+
+
+_WORDS: dict[Cause, Callable[[Attempt], str]] = {
+    Cause.NO_RULE: lambda a: f"no rule of {a.backend} names {a.detail}",
+    Cause.PATTERN: _mismatch,
+    Cause.REQUIREMENT: lambda a: _failed(a, "requires"),
+    Cause.GIVEN: lambda a: f"{_of(a)} asks for surroundings that are not there",
+    Cause.INVARIANT: lambda a: _failed(a, "is an invariant,"),
+    Cause.EMIT: lambda a: _failed(a, "emits"),
+    Cause.LOST: lambda a: f"{_of(a)} matched, and lost to {a.detail}",
+    Cause.INTERLEAVED: lambda a: f"{_of(a)} matched, and is interleaved with another match: {a.detail}",
+    Cause.POST_CONDITION: lambda a: _failed(a, "requires of its partition"),
+    Cause.TRIMMED: lambda a: _failed(a, "trims where"),
+    Cause.REJECTED: lambda a: _failed(a, "rejects where"),
+    Cause.LIMIT: lambda a: f"{_of(a)} matched, and its partition is past a limit: {a.detail}",
+    Cause.UNUSED: lambda a: f"{_of(a)} matched, and nothing uses what its partition computes",
+    Cause.EXCLUDED: lambda a: f"excluded by user: {a.detail}",
+    Cause.OTHER_PARTITIONER: lambda a: f"tagged `{a.detail}` by another partitioner",
+    Cause.LOWERED: lambda a: f"already lowered: {a.detail}",
+    Cause.MUTATION: lambda a: f"{_of(a)} matched, and {a.detail}",
+    Cause.BRANCHES: lambda a: f"{_of(a)} matched, and its branches are not wholly claimed: {a.detail}",
+    Cause.GAVE_UP: lambda a: f"{_of(a)}: the search gave up, {a.detail}",
+    Cause.INNER_ONLY: lambda a: f"{_of(a)} takes it only inside a larger pattern, which does not match here",
+}

@@ -1,0 +1,59 @@
+"""Tags on nodes: written last, over a program that is otherwise left alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import torch.fx as fx
+
+from apportion.engine.facts import GraphFacts
+from apportion.engine.settle import Border, Group
+
+__all__ = ["TAG", "clear_tags", "foreign_tag", "tag_name", "write_tags"]
+
+TAG = "delegation_tag"
+"""The key in `node.meta` where ExecuTorch's lowering and ours look for tags."""
+
+_PREFIX = "apportion_"
+
+
+def tag_name(backend_id: str, number: int, method: str = "") -> str:
+    """A tag: our prefix, the method of a program with several, the backend, a number unique in the program."""
+    words = [re.sub(r"\W", "_", word) for word in (method, backend_id) if word]
+    return _PREFIX + "_".join([*words, str(number)])
+
+
+def foreign_tag(node: fx.Node) -> str | None:
+    """The tag that another partitioner put on a node."""
+    tag = node.meta.get(TAG)
+    return tag if isinstance(tag, str) and not tag.startswith(_PREFIX) else None
+
+
+def clear_tags(graph: GraphFacts) -> None:
+    """Remove the tags of an earlier run."""
+    for node in graph.module.graph.nodes:
+        tag = node.meta.get(TAG)
+        if isinstance(tag, str) and tag.startswith(_PREFIX):
+            del node.meta[TAG]
+
+
+def write_tags(
+    group: Group, border: Border, tag: str, graph: GraphFacts, order: Mapping[fx.Node, int]
+) -> tuple[fx.Node, ...]:
+    """Tag a partition: its nodes, their getitems, the constants that go along. Gives the op nodes and getitems in the
+    graph's `order`.
+
+    A constant that several partitions take gets the smallest of their tags; it is copied when they are lowered.
+    """
+    tagged: list[fx.Node] = []
+    for value in group.nodes:
+        tagged.extend([value.fx, *value.getitems])
+    tagged.sort(key=order.__getitem__)
+    for node in tagged:
+        node.meta[TAG] = tag
+    for value in border.constants:
+        known = value.fx.meta.get(TAG)
+        if value.fx.op in ("placeholder", "get_attr") and (known is None or tag < known) and not graph.path:
+            value.fx.meta[TAG] = tag
+    return tuple(tagged)

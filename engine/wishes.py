@@ -1,0 +1,75 @@
+"""What the caller of one run wants kept out, or kept to: nodes, ops, modules, rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from attrs import evolve, frozen
+
+from apportion.engine.compile.rulesets import RuleSet
+from apportion.engine.errors import OptionError
+from apportion.engine.facts import Value
+from apportion.engine.ops import twin_of
+from apportion.grammar.diagnostics import nearest
+
+__all__ = ["Wishes", "choose_rules"]
+
+
+def _patterns(given: str | Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+@frozen
+class Wishes:
+    """`exclude` and `only`: glob patterns that a node's name, op or module path may match."""
+
+    exclude: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, exclude: str | Iterable[str], only: str | Iterable[str]) -> Wishes:
+        """From the arguments of `partition`."""
+        return cls(_patterns(exclude), _patterns(only))
+
+    def refusal(self, node: Value) -> str | None:
+        """Why the caller does not want a node delegated; None where it may be."""
+        for pattern in self.exclude:
+            if matches(pattern, node):
+                return f"exclude `{pattern}`"
+        if self.only and not any(matches(pattern, node) for pattern in self.only):
+            return "not among only " + ", ".join(f"`{p}`" for p in self.only)
+        return None
+
+
+def matches(pattern: str, node: Value) -> bool:
+    """Does a pattern mean this node: by its name, its op (`aten.add.Tensor`, `aten.add`), or a module around it?"""
+    op = node.op
+    names = [node.name]
+    if op is not None:
+        names += [op.name, op.name.rsplit(".", 1)[0]]
+        names += [name for name in [twin_of(op.name)] if name is not None]
+    if any(fnmatchcase(name, pattern) for name in names):
+        return True
+    path = node.module
+    if not isinstance(path, str) or not path:
+        return False
+    parts = path.split(".")
+    return any(fnmatchcase(".".join(parts[:end]), pattern) for end in range(1, len(parts) + 1))
+
+
+def choose_rules(rules: Sequence[RuleSet], with_: Iterable[str], without: Iterable[str]) -> tuple[RuleSet, ...]:
+    """The rule sets with only the rules that the caller wants; an unknown name is an `OptionError`."""
+    wanted, unwanted = _patterns(with_), _patterns(without)
+    known = sorted({rule.name for one in rules for rule in one.rules})
+    for name in (*wanted, *unwanted):
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean `{near[0]}`?" if near else "known rules: " + ", ".join(known)
+            raise OptionError(f"there is no rule `{name}` in {', '.join(one.name for one in rules)}; {hint}")
+    if not wanted and not unwanted:
+        return tuple(rules)
+    return tuple(
+        evolve(one, rules=tuple(r for r in one.rules if (not wanted or r.name in wanted) and r.name not in unwanted))
+        for one in rules
+    )
