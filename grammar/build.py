@@ -154,7 +154,7 @@ class Builder:
         first, rest = children[1], children[2:]
         claimed = isinstance(first, tree.Name) and first.id == "claimed"
         changes: list[tuple[str, tree.Expr]] = [] if claimed else [("|", first)]
-        changes += [(op.text, value) for op, value in zip(rest[::2], rest[1::2])]
+        changes += [(op.text, value) for op, value in zip(rest[::2], rest[1::2], strict=True)]
         return tree.Preserve(span=_span(children), claimed=claimed, changes=tuple(changes))
 
     def emit(self, children: Children) -> tree.Emit:

@@ -97,7 +97,7 @@ def _disjunction(node: tree.Node) -> Iterator[Diagnostic]:
     """`b is constant or none`: the second kind needs its own `is`."""
     if not isinstance(node, tree.BoolOp) or node.op != "or":
         return
-    for before, after in zip(node.operands, node.operands[1:]):
+    for before, after in zip(node.operands, node.operands[1:], strict=False):
         if isinstance(before, tree.IsKind) and isinstance(after, tree.Literal) and after.value is None:
             value = before.value.span.text
             yield _error("`none` alone is no condition", after, f"write `{value} is none`")

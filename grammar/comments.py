@@ -122,8 +122,6 @@ def attach(file: tree.File) -> Comments:
     text = file.span.source.text
     for offset, comment in file.comments:
         container = _innermost(file, offset)
-        if container is None:
-            continue
         _place(found, container, offset, comment, text)
     return found
 

@@ -34,6 +34,8 @@ MAX_SHOWN = 160
 
 TAB = "    "
 
+_HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+
 
 def _line_starts(text: str) -> tuple[int, ...]:
     """Offsets at which lines start; a line ends with LF, CRLF or a lone CR."""
@@ -228,7 +230,7 @@ def _visible(text: str) -> str:
     """The text with tabs widened, and with characters that would move the cursor or hide replaced."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(TAB if c == "\t" else "�" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
+    return "".join(TAB if c == "\t" else "�" if unicodedata.category(c) in _HIDDEN else c for c in text)
 
 
 def _columns(text: str) -> int:

@@ -443,7 +443,7 @@ class _Formatter:
 
     def _compare(self, node: tree.Compare) -> tuple[int, Doc]:
         parts: list[Doc] = [self.expr(node.left, _UNION)]
-        for op, right in zip(node.ops, node.rights):
+        for op, right in zip(node.ops, node.rights, strict=True):
             value = self._range(right) if isinstance(right, tree.RangeExpr) else self.expr(right, _UNION)
             parts += [f" {op} ", value]
         return _COMPARE, tuple(parts)

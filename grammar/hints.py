@@ -18,6 +18,9 @@ __all__ = ["CLOSERS", "Hint", "Place", "explain"]
 
 CLOSERS = {"(": ("RPAR", ")"), "[": ("RSQB", "]"), "{": ("RBRACE", "}")}
 
+MAX_LOOK_BACK = 300
+"""How many tokens of a line are looked at."""
+
 _STARTERS = STATEMENTS | CLAUSES
 _VALUE_TYPES = frozenset("NAME INT FLOAT STRING BYTES TRUE FALSE NONE INF NAN".split())
 
@@ -57,6 +60,7 @@ class Place:
 
     @property
     def token(self) -> Lexeme:
+        """The unexpected token."""
         return self.lexemes[self.position]
 
     def at(self, offset: int) -> Lexeme | None:
@@ -71,9 +75,11 @@ class Place:
 
     @property
     def starts_line(self) -> bool:
+        """Whether it is the first on its line."""
         return self.starts_line_at(self.position)
 
     def starts_line_at(self, position: int) -> bool:
+        """Whether the token at a position is the first on its line."""
         if position == 0:
             return True
         before, after = self.lexemes[position - 1].span.end, self.lexemes[position].span.start
@@ -82,27 +88,33 @@ class Place:
     def line_start(self) -> int:
         """The position of the first token on this line (of the token before, where this one starts a line)."""
         position = self.position
-        while position > 0 and not self.starts_line_at(position):
+        lowest = max(0, position - MAX_LOOK_BACK)
+        while position > lowest and not self.starts_line_at(position):
             position -= 1
         return position
 
     def wants(self, *types: str) -> bool:
+        """Whether each of these tokens could stand here."""
         return all(type_ in self.accepted for type_ in types)
 
     @property
     def wants_expression(self) -> bool:
+        """Whether an expression could start here."""
         return self.wants("INT", "OPTION")
 
     @property
     def wants_term(self) -> bool:
+        """Whether a pattern could start here."""
         return self.wants("SHARED", "THROUGH")
 
     @property
     def after_expression(self) -> bool:
+        """Whether an expression could go on here."""
         return self.wants("PLUS", "STAR")
 
     @property
     def at_clause(self) -> bool:
+        """Whether a statement or clause could start here."""
         return self.wants("REQUIRE") or self.wants("RULE") or self.wants("TRIM")
 
 
@@ -220,8 +232,9 @@ def _annotation(place: Place) -> Hint | None:
 
 def _colon_block(place: Place) -> Hint | None:
     if place.token == ":" and place.wants("LBRACE") and not place.wants_expression:
-        repair = {"drop": True} if place.kind(1) == "LBRACE" else {"replace": (("LBRACE", "{"),)}
-        return Hint("a block has braces", "write `{ … }` instead of `:`", **repair)  # type: ignore[arg-type]
+        doubled = place.kind(1) == "LBRACE"
+        return Hint("a block has braces", "write `{ … }` instead of `:`", drop=doubled,
+                    replace=() if doubled else (("LBRACE", "{"),))  # fmt: skip
     return None
 
 
@@ -305,8 +318,9 @@ def _unclosed(place: Place) -> Hint | None:
     if token.type in ("RPAR", "RSQB", "RBRACE"):
         label = Label(bracket.span, "opened here")
         # A brace that ends a block ends the brackets inside it too; any other sign is taken for the right one.
-        repair = {"insert": ((type_, text),)} if token.type == "RBRACE" else {"replace": ((type_, text),)}
-        return Hint(f"expected `{text}`, found `{token.text}`", labels=(label,), **repair)  # type: ignore[arg-type]
+        closer, ends = ((type_, text),), token.type == "RBRACE"
+        return Hint(f"expected `{text}`, found `{token.text}`", labels=(label,), insert=closer if ends else (),
+                    replace=() if ends else closer)  # fmt: skip
     if not (token.type in _STARTERS or token.type == "$END"):
         return None
     if bracket == "{" and place.owner and not place.owner.startswith("`"):
@@ -401,9 +415,8 @@ def _missing_quotes(place: Place) -> Hint | None:
     if place.accepted == {"STRING"} and place.token.type not in _STARTERS | {"STRING", "$END", "RBRACE"}:
         text = place.token.text
         one_word = place.token.type == "NAME" and place.kind(1) not in ("NAME", "SLASH", "MINUS", "DOT")
-        repair = {"replace": (("STRING", f'"{text}"'),)} if one_word else {}
         return Hint(f"expected a string, found {found(place.token)}", 'write it in double quotes: `"…"`',
-                    **repair)  # type: ignore[arg-type]  # fmt: skip
+                    replace=(("STRING", f'"{text}"'),) if one_word else ())  # fmt: skip
     return None
 
 

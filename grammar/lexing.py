@@ -160,7 +160,9 @@ _FOREIGN: dict[str, _Replacement] = {
     "<>": _Replacement("`<>` is no operator here", "write `!=`", (("NE", "!="),)),
     "...": _Replacement("`...` is no range", "ranges are closed and have two dots: `3..4`", (("RANGE", ".."),)),
     "..<": _Replacement(
-        "ranges are closed; `..<` does not exist", "`3..4` holds for 3 and 4, so write the last value", (("RANGE", ".."),)
+        "ranges are closed; `..<` does not exist",
+        "`3..4` holds for 3 and 4, so write the last value",
+        (("RANGE", ".."),),
     ),
     "**": _Replacement("there is no power operator", "multiply, or name the power with `let`", (("STAR", "*"),)),
     ";": _Replacement("`;` separates nothing here", "remove it: each clause starts with its keyword", ()),
@@ -315,9 +317,9 @@ class _Pass:
         if "\\" in lexeme:
             match = _bad_escape(lexeme.text)
             if match is not None:
-                start = lexeme.span.start + match.start()
+                start, end = (lexeme.span.start + at for at in match.span())
                 self.report(
-                    f"unknown escape `{match.group(0)}` in a string", Span(self.source, start, start + len(match.group(0))),
+                    f"unknown escape `{match.group(0)}` in a string", Span(self.source, start, end),
                     'known are `\\"`, `\\\\`, `\\n`, `\\t`, `\\r`, `\\0`, `\\xHH`, `\\uHHHH`; a backslash is `\\\\`',
                 )  # fmt: skip
         return (lexeme,)

@@ -135,7 +135,6 @@ class _Run:
     start: str
     lexemes: list[Lexeme] = field(factory=list)
     diagnostics: list[Diagnostic] = field(factory=list)
-    stacks: Stacks | None = None
     position: int = 0
     inserted: int = 0
 
@@ -143,7 +142,7 @@ class _Run:
         """What the start rule gives; only to be used where no diagnostics came up."""
         language = _language()
         parser = language.lark.parse_interactive(self.source.text, start=self.start)
-        tokens: list[Token] = list(parser.lexer_thread.lex(parser.parser_state))  # type: ignore[no-untyped-call]
+        tokens: list[Token] = list(parser.lexer_thread.lex(parser.parser_state))
         lexed = read_lexemes(self.source, tokens, language.keywords)
         self.lexemes, self.diagnostics = lexed.lexemes, lexed.diagnostics
         if lexed.stopped:
@@ -153,16 +152,16 @@ class _Run:
         state = parser.parser_state
         while self.position < len(self.lexemes):
             lexeme = self.lexemes[self.position]
-            self.stacks = Stacks.of(state)
+            stacks = Stacks.of(state)
             if len(state.state_stack) > MAX_STACK:
                 self.report(Hint("this nests too deep", "name a part with `let` or `pattern`"), lexeme, "A011")
                 return None
             try:
                 value = parser.feed_token(lexeme)
             except UnexpectedToken:
-                if not self._go_on(language, lexeme):
+                if not self._go_on(language, stacks, lexeme):
                     return None
-                self.stacks.restore()
+                stacks.restore()
                 continue
             if lexeme.type == "$END":
                 self.lexemes.pop()
@@ -177,12 +176,11 @@ class _Run:
                        help=hint.help)
         )  # fmt: skip
 
-    def _go_on(self, language: _Language, lexeme: Lexeme) -> bool:
+    def _go_on(self, language: _Language, stacks: Stacks, lexeme: Lexeme) -> bool:
         """Report the unexpected token and make the text or the stacks such that parsing can go on."""
-        assert self.stacks is not None
-        bracket, owner = self.stacks.innermost_bracket()
+        bracket, owner = stacks.innermost_bracket()
         place = Place(
-            self.lexemes, self.position, self.stacks.accepted(), bracket, owner, language.spelling, language.keywords
+            self.lexemes, self.position, stacks.accepted(), bracket, owner, language.spelling, language.keywords
         )
         hint = explain(place)
         if not (self.inserted and hint.insert):
@@ -197,8 +195,8 @@ class _Run:
             del self.lexemes[self.position]
             return True
         elif hint.skip_line:
-            return self._skip_line(hint.span or lexeme.span)
-        return self._skip(place)
+            return self._skip_line(stacks, hint.span or lexeme.span)
+        return self._skip(stacks)
 
     def _repair(self, hint: Hint, lexeme: Lexeme) -> None:
         """Put the tokens of a hint in place of, or before, the unexpected one."""
@@ -210,27 +208,26 @@ class _Run:
         end = self.position + (1 if hint.replace else 0)
         self.lexemes[self.position : end] = new
 
-    def _skip_line(self, comment: Span) -> bool:
+    def _skip_line(self, stacks: Stacks, comment: Span) -> bool:
         """Drop what stands on the line of something that was meant as a comment, from the unexpected token on."""
         line = comment.line
         end = self.position
         while self.lexemes[end].type != "$END" and self.lexemes[end].span.line == line:
             end += 1
         if end == self.position:
-            return self._skip(None)
+            return self._skip(stacks)
         del self.lexemes[self.position : end]
         return True
 
-    def _skip(self, place: Place | None) -> bool:
+    def _skip(self, stacks: Stacks) -> bool:
         """Go to the next statement, clause, binding or closing brace that has a place on the stack."""
-        assert self.stacks is not None
-        header = self.stacks.header_depth()
+        header = stacks.header_depth()
         braces = 0
         for position in range(self.position, len(self.lexemes)):
             lexeme = self.lexemes[position]
             if lexeme.type == "LBRACE":
                 if header is not None and not braces:
-                    self._resume(header, position)
+                    self._resume(stacks, header, position)
                     return True
                 braces += 1
                 continue
@@ -238,9 +235,9 @@ class _Run:
                 braces -= 1
                 continue
             following = self.lexemes[position + 1] if position + 1 < len(self.lexemes) else None
-            depth = self.stacks.resume_depth(lexeme, following, self._starts_line(position))
+            depth = stacks.resume_depth(lexeme, following, self._starts_line(position))
             if depth is not None:
-                self._resume(depth, position)
+                self._resume(stacks, depth, position)
                 return True
         return False
 
@@ -250,9 +247,8 @@ class _Run:
         gap = self.source.text[self.lexemes[position - 1].span.end : self.lexemes[position].span.start]
         return "\n" in gap or "\r" in gap
 
-    def _resume(self, depth: int, position: int) -> None:
-        assert self.stacks is not None
-        for brace, owner in self.stacks.cut(depth):
+    def _resume(self, stacks: Stacks, depth: int, position: int) -> None:
+        for brace, owner in stacks.cut(depth):
             if owner.startswith("`"):
                 continue
             lexeme = self.lexemes[position]

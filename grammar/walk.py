@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import attrs
 
+from apportion.grammar import tree
 from apportion.grammar.tree import Node
 
 __all__ = ["children", "walk"]
 
 _PLAIN = (str, int, float, bytes, bool, type(None))
 
+_NOT_BELOW = frozenset(("span", "name_span", "comments"))
 
-@cache
-def _fields(cls: type) -> tuple[str, ...]:
-    """The attributes of a class of nodes that may hold nodes."""
-    return tuple(a.name for a in attrs.fields(cls) if a.name not in ("span", "name_span", "comments"))
+_FIELDS: dict[type, tuple[str, ...]] = {
+    cls: tuple(a.name for a in attrs.fields(cls) if a.name not in _NOT_BELOW)
+    for cls in vars(tree).values()
+    if isinstance(cls, type) and issubclass(cls, Node)
+}
+"""The attributes of each class of nodes that may hold nodes, in the order of the text."""
 
 
 def children(node: Node) -> Iterator[Node]:
     """The nodes directly inside a node, in the order of the text."""
-    for name in _fields(type(node)):
+    for name in _FIELDS[type(node)]:
         yield from _inside(getattr(node, name))
 
 
