@@ -20,13 +20,13 @@ class Names(Protocol):
     """What is needed of a scope."""
 
     @property
-    def declared(self) -> Mapping[str, Op]: ...  # noqa: D102
+    def declared(self) -> Mapping[str, Op]: ...
 
-    def lookup(self, name: str) -> Any: ...  # noqa: D102
+    def lookup(self, name: str) -> Any: ...
 
-    def names(self) -> set[str]: ...  # noqa: D102
+    def names(self) -> set[str]: ...
 
-    def error(self, code: str, span: Span, message: str, *, label: str = "", help: str | None = None) -> None: ...  # noqa: D102
+    def error(self, code: str, span: Span, message: str, *, label: str = "", help: str | None = None) -> None: ...
 
 
 def dotted_name(expr: tree.Expr) -> str | None:

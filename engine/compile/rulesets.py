@@ -130,8 +130,9 @@ class Cutoff:
 class PartitionPolicy:
     """The `partition` block.
 
-    `steps` are its lets in order, to be run before each `trims` (which read the slot of `n`) and `rejects`. `slots` maps
-    nodes, inputs, outputs, constants and n to their slots in a frame of `frame_size`. Limits are None where there is none.
+    `steps` are its lets in order, to be run before each of `trims` (which read the slot of `n`) and `rejects`. `slots`
+    maps nodes, inputs, outputs, constants and n to their slots in a frame of `frame_size`. A limit is None where there
+    is none.
     """
 
     merge: str = "adjacent"
@@ -186,8 +187,9 @@ class CompiledExtern:
 class RuleSet:
     """A backend's rules, checked and ready to run.
 
-    `options` are the values for this load. `program` is the parsed text, for loading it again with other options.
-    `warnings` are findings that do not keep the rules from being used.
+    `options` are the values for this load, `absent` the rules that their guards take out under these. `program` is
+    the parsed text, for loading it again with other options. `warnings` are findings that do not keep the rules from
+    being used.
     """
 
     backend_id: str
@@ -197,6 +199,7 @@ class RuleSet:
     options: Mapping[str, Any]
     option_decls: Mapping[str, CompiledOption]
     rules: tuple[CompiledRule, ...]
+    absent: tuple[CompiledRule, ...]
     invariants: tuple[CompiledInvariant, ...]
     emits: tuple[CompiledEmit, ...]
     policy: PartitionPolicy

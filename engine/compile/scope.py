@@ -10,7 +10,7 @@ from attrs import Factory, define, evolve, field, frozen
 from apportion.engine.compile import opsets
 from apportion.engine.compile.dtypes import DTYPES
 from apportion.engine.compile.types import ANY, VALUE, Type, list_of
-from apportion.engine.ops import Op
+from apportion.engine.ops import Op, UnknownOp, schema_of
 from apportion.grammar import tree
 from apportion.grammar.diagnostics import Diagnostic, Label, Severity, Span
 
@@ -109,7 +109,8 @@ class Frame:
 class Environment:
     """What all scopes of one load share: the tables of the files, and the diagnostics found so far.
 
-    `resolve` completes a file-level name when it is first asked for, so that their order does not matter.
+    `resolve` completes a file-level name when it is first asked for, so that their order does not matter. `active` are
+    the declarations that are being compiled, `depth` counts how deeply, `seen` the findings made.
     """
 
     diagnostics: list[Diagnostic] = Factory(list)
@@ -123,7 +124,6 @@ class Environment:
     disjoint: dict[str, frozenset[str]] = Factory(dict)
     active: list[Any] = Factory(list)
     resolve: Callable[[Entry], Entry] | None = None
-    steps: int = 0
     depth: int = 0
     seen: set[tuple[str, int, int, str]] = Factory(set)
 
@@ -135,7 +135,6 @@ class Scope:
     environment: Environment
     frame: Frame = Factory(Frame)
     parent: Scope | None = None
-    in_rule: bool = False
     _sink: list[Diagnostic] | None = None
     _entries: dict[str, Entry] = field(factory=dict, init=False)
     _flags: dict[tuple[str, str], int] = field(factory=dict, init=False)
@@ -144,15 +143,15 @@ class Scope:
 
     def child(self) -> Scope:
         """A scope inside this one: its names are not seen outside, its slots are of the same frame."""
-        return Scope(self.environment, self.frame, self, self.in_rule, self._sink)
+        return Scope(self.environment, self.frame, self, self._sink)
 
     def rule_scope(self) -> Scope:
-        """The scope of a rule, an invariant or the partition block: a frame of its own, the partition's names bound."""
-        return Scope(self.environment, Frame(), self, True, self._sink)
+        """The scope of a rule, an invariant or the partition block: a frame of its own."""
+        return Scope(self.environment, Frame(), self, self._sink)
 
     def for_call_from(self, caller: Scope) -> Scope:
         """A child of this scope that uses the frame of `caller`: where the body of a function is compiled."""
-        return Scope(self.environment, caller.frame, self, caller.in_rule, caller._sink)
+        return Scope(self.environment, caller.frame, self, caller._sink)
 
     def muted(self) -> Scope:
         """A child whose diagnostics go nowhere."""
@@ -207,7 +206,7 @@ class Scope:
                 return
             self.environment.seen.add(key)
         self.diagnostics.append(
-            Diagnostic(code, Severity.ERROR, message, span, label, tuple(labels), tuple(notes), help)
+            Diagnostic(code, Severity.error, message, span, label, tuple(labels), tuple(notes), help)
         )
 
     # --- declaring -------------------------------------------------------------------------------------------------
@@ -278,6 +277,11 @@ class Scope:
             return self.environment.resolve(entry)
         return entry
 
+    def entry_value(self, name: str) -> Compiled | None:
+        """What the `let` called `name` stands for where that is known at load, or None."""
+        entry = self.lookup(name)
+        return None if entry is None or entry.kind == "ops" else entry.compiled
+
     def flag(self, name: str, flag: str) -> int | None:
         """The slot of `presence` or `walked` of a name, or None if the pattern has no such question."""
         scope: Scope | None = self
@@ -300,6 +304,13 @@ class Scope:
     def resolve_ops(self, expr: tree.Expr) -> frozenset[str]:
         """The names of the ops that an op-set expression stands for; an unknown op is reported and left out."""
         return opsets.resolve_ops(expr, self)
+
+    def schema_of(self, name: str) -> Op | None:
+        """The schema of one concrete op, declared or registered; None where it has none."""
+        try:
+            return schema_of(name, self.environment.declared)
+        except UnknownOp:
+            return None
 
     def is_op_name(self, expr: tree.Expr) -> bool:
         """Is `expr` a dotted name of an op, and not an attribute of something bound here?"""

@@ -34,6 +34,7 @@ __all__ = [
     "join",
     "join_all",
     "list_of",
+    "opened",
     "set_of",
     "tuple_of",
     "type_of_argument",
@@ -121,6 +122,13 @@ def value_of(ops: Iterable[str] | None, *, element: bool = False) -> Type:
 def enum_of(choices: Iterable[str]) -> Type:
     """A string that is one of `choices`."""
     return Type("str", choices=frozenset(choices))
+
+
+def opened(type_: Type) -> Type:
+    """The type without what is known of ops: how a function or contract sees it, whose lines are for many ops."""
+    if type_.kind == "value":
+        return evolve(type_, ops=None)
+    return evolve(type_, items=tuple(opened(item) for item in type_.items)) if type_.items else type_
 
 
 def is_numeric(type_: Type) -> bool:

@@ -1,0 +1,157 @@
+"""Loading rules files: by name, by path, or from a string. Loading runs no code of their authors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Union
+
+from apportion.engine.compile import expressions
+from apportion.engine.compile.compiler import compile_program
+from apportion.engine.compile.rulesets import RuleSet
+from apportion.engine.compile.units import (
+    SUFFIX,
+    Program,
+    read_program,
+    read_text,
+    shipped_folder,
+    shipped_names,
+    unreadable,
+)
+from apportion.engine.errors import RulesError, RulesNotFoundError
+from apportion.grammar import tree
+from apportion.grammar.diagnostics import Diagnostic, Severity, Span, nearest
+
+__all__ = ["check_file", "is_library", "load_rules", "parse_rules", "shipped_rules", "with_options"]
+
+Location = Union[str, "os.PathLike[str]"]
+
+_REGISTERED = expressions  # importing it registers the compilers of all expressions
+
+
+def shipped_rules() -> list[str]:
+    """The names of the rules files that come with the package, sorted."""
+    return shipped_names()
+
+
+def load_rules(name_or_path: Location, options: Mapping[str, Any] | None = None) -> RuleSet:
+    """The rules of a backend: a shipped file by name (`"xnnpack"`), else a file by path.
+
+    `options` set what the file declares with `option`. Raises RulesError with every diagnostic, RulesNotFoundError
+    where there is no such file, OptionError for an option or value that the file does not have.
+    """
+    return _backend(_read(name_or_path), options)
+
+
+def parse_rules(text: str, name: str = "<string>", options: Mapping[str, Any] | None = None) -> RuleSet:
+    """The rules of a backend from a string; `name` is what messages call it, and relative `use` starts at its folder.
+
+    Raises as `load_rules` does.
+    """
+    return _backend(_parse(text, name), options)
+
+
+def with_options(rules: RuleSet, options: Mapping[str, Any] | None) -> RuleSet:
+    """The same rules with other options: those given here, the rest as they were. Raises OptionError."""
+    if rules.program is None:
+        raise RulesError([_error(f"{rules.name} was not loaded from a text")])
+    return compile_program(rules.program, {**rules.options, **(options or {})})
+
+
+def check_file(name_or_path: Location) -> list[Diagnostic]:
+    """Everything that is wrong with a file, in the order of the text; libraries are checked too. Empty if it is fine.
+
+    Raises RulesNotFoundError where there is no such file.
+    """
+    program = _read(name_or_path)
+    try:
+        rules = compile_program(program, None)
+    except RulesError as error:
+        return list(error.diagnostics)
+    empty = _emptiness(program)
+    return [*rules.warnings, *([] if empty is None else [empty])]
+
+
+def is_library(name_or_path: Location) -> bool:
+    """Has the file no `backend` statement? Raises RulesNotFoundError where there is no such file."""
+    root = _read(name_or_path).root
+    return root is not None and not any(isinstance(s, tree.BackendDecl) for s in root.file.statements)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------
+
+
+def _read(name_or_path: Location) -> Program:
+    path = _find(os.fspath(name_or_path))
+    shown = path.name if path.parent == shipped_folder() else os.fspath(name_or_path)
+    try:
+        text = read_text(path)
+    except OSError as error:
+        raise _not_found(os.fspath(name_or_path), unreadable(name_or_path, error)) from None
+    except ValueError as error:
+        raise RulesError([_error(unreadable(name_or_path, error))]) from None
+    return read_program(text, shown, path.parent, path)
+
+
+def _find(name: str) -> Path:
+    """A plain name is a shipped file unless a file of just that name lies here; anything else is a path."""
+    plain = name.replace("-", "_").isidentifier()
+    if plain and not Path(name).is_file():
+        return shipped_folder() / (name + SUFFIX)
+    if name.startswith("std/") and not Path(name).is_file():
+        return shipped_folder() / (name if name.endswith(SUFFIX) else name + SUFFIX)
+    return Path(name)
+
+
+def _not_found(name: str, reason: str) -> RulesNotFoundError:
+    known = shipped_names()
+    near = nearest(name, known)
+    help = None
+    if near:
+        help = "did you mean " + " or ".join(f"`{found}`" for found in near) + "?"
+    elif known and SUFFIX not in name:
+        help = "shipped rules: " + ", ".join(known)
+    return RulesNotFoundError([_error(f"no rules {name!r}: {reason}", help)])
+
+
+def _parse(text: str, name: str) -> Program:
+    path = Path(name)
+    is_file = name.endswith(SUFFIX)
+    return read_program(text.removeprefix("\ufeff"), name, path.parent, path if is_file else None)
+
+
+def _error(message: str, help: str | None = None, span: Span | None = None) -> Diagnostic:
+    return Diagnostic("A010", Severity.error, message, span, help=help)
+
+
+# --- what may be used as rules ---------------------------------------------------------------------------------
+
+
+def _backend(program: Program, options: Mapping[str, Any] | None) -> RuleSet:
+    problem = _emptiness(program) or _no_backend(program)
+    errors = [diagnostic for diagnostic in program.diagnostics if diagnostic.is_error]
+    if problem is not None and not errors:
+        raise RulesError([problem])
+    return compile_program(program, options)
+
+
+def _emptiness(program: Program) -> Diagnostic | None:
+    if program.root is None or program.root.file.statements:
+        return None
+    source = program.root.source
+    return _error("the file is empty", 'a rules file starts with `backend "NAME" language 1`', Span(source, 0, 0))
+
+
+def _no_backend(program: Program) -> Diagnostic | None:
+    if program.root is None:
+        return None
+    statements = program.root.file.statements
+    if any(isinstance(statement, tree.BackendDecl) for statement in statements):
+        return None
+    first = statements[0].span
+    span = Span(first.source, first.start, first.start + len(first.text.split("\n")[0].split(" ")[0]))
+    return _error("this file is a library, only for `use`: it has no `backend` statement",
+                  'a backend\'s file starts with `backend "NAME" language 1`', span)
+
+
