@@ -87,7 +87,8 @@ def _builtin(expr: tree.Call, function: Function, scope: Scope) -> Compiled:
         return failed(frozenset().union(*(part.names for part in parts)))
     if function.name == "len" and not _has_length(expr, parts[0], scope):
         return failed(parts[0].names)
-    numeric = [is_numeric(wanted[min(i, len(wanted) - 1)]) and wanted[0].kind != "any" for i in range(len(parts))]
+    wanted_each = [wanted[min(i, len(wanted) - 1)] for i in range(len(parts))]
+    numeric = [is_numeric(one) and one.kind not in {"any", "value"} and wanted[0].kind != "any" for one in wanted_each]
     readers = [part.evaluate for part in parts]
     compute = function.compute
 
