@@ -5,7 +5,10 @@ Colours go away by themselves when the stream is no terminal, and where `NO_COLO
 
 from __future__ import annotations
 
+import logging
+import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,7 +16,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["CommandError", "error", "note", "output", "progress", "show", "status_line", "styled"]
+__all__ = ["CommandError", "error", "note", "output", "progress", "quiet", "show", "status_line", "styled"]
 
 # What is coloured in a diagnostic or a report; the text itself is never changed.
 _STYLES: tuple[tuple[str, str], ...] = (
@@ -86,3 +89,20 @@ def progress(what: str) -> Iterator[None]:
         return
     with console.status(f"{what} ..."):
         yield
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep what foreign code writes to standard error, in Python or below it, away from the terminal."""
+    sys.stderr.flush()
+    saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    disabled = logging.root.manager.disable
+    os.dup2(nowhere, 2)
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nowhere)
