@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from apportion.grammar import tree
-from apportion.grammar.diagnostics import Diagnostic, Severity, nearest
+from apportion.grammar.diagnostics import Diagnostic, Severity, Span, nearest
 from apportion.grammar.walk import walk
 
 __all__ = ["MAX_DEPTH", "TYPES", "check_tree"]
@@ -35,19 +35,20 @@ def check_tree(root: tree.Node) -> list[Diagnostic]:
 def _check_statement(statement: tree.Node) -> Iterator[Diagnostic]:
     for node, depth in walk(statement):
         if depth > MAX_DEPTH:
-            yield _too_deep(statement, node)
+            yield _too_deep(statement)
             return
         check = _CHECKS.get(type(node))
         if check is not None:
             yield from check(node)
 
 
-def _too_deep(statement: tree.Node, node: tree.Node) -> Diagnostic:
-    place = node if node.span.end - node.span.start < 200 else statement
-    return _error(
-        f"this nests deeper than {MAX_DEPTH} levels", place,
-        "each operator of a chain such as `a + b + c` is a level; name parts with `let` or `pattern`, or use `sum(…)`",
-        "A011",
+def _too_deep(statement: tree.Node) -> Diagnostic:
+    start = statement.span.start
+    keyword = Span(statement.span.source, start, start + len((statement.span.text.split() or ["?"])[0]))
+    return Diagnostic(
+        "A011", Severity.error, f"this nests deeper than {MAX_DEPTH} levels", keyword,
+        help="each operator of a chain such as `a + b + c` is a level; name parts with `let` or `pattern`, or use "
+        "`sum(…)`",
     )  # fmt: skip
 
 

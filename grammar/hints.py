@@ -128,11 +128,8 @@ def _slash_comment(place: Place) -> Hint | None:
     start = place.line_start()
     for position in range(start, place.position + 1):
         lexeme = place.lexemes[position]
-        following = place.lexemes[position + 1] if position + 1 < len(place.lexemes) else None
         if lexeme.type == "FLOORDIV" and (position == place.position or _is_prose(place, position)):
             return Hint("`//` starts no comment", "comments start with `#`", span=lexeme.span, skip_line=True)
-        if lexeme == "/" and following is not None and following == "*" and place.position - position <= 1:
-            return Hint("`/*` starts no comment", "comments start with `#`", span=lexeme.span, skip_line=True)
     return None
 
 
@@ -175,7 +172,9 @@ _STATEMENTS_ELSEWHERE = {
 
 
 def _foreign_statement(place: Place) -> Hint | None:
-    token = place.token
+    token, before = place.token, place.at(-1)
+    if before is not None and before.type == "NAME" and before.text == "lambda" and token.type in ("NAME", "COLON"):
+        return Hint("there is no `lambda`", "a function is `let NAME(a, b) = EXPR`", span=before.span)
     if token.type == "NAME" and place.at_clause and token.text in _STATEMENTS_ELSEWHERE:
         follows = place.kind(1)
         if follows in ("NAME", "STRING", "LPAR", "LBRACE", "COLON") or place.starts_line or follows in place.keywords:
@@ -224,6 +223,24 @@ def _equals(place: Place) -> Hint | None:
     return None
 
 
+def _colon_for_equals(place: Place) -> Hint | None:
+    if place.token.type == "COLON" and place.accepted == {"EQUAL"} and place.kind(-2) != "LET":
+        return Hint("expected `=`, found `:`", replace=(("EQUAL", "="),))
+    return None
+
+
+def _fraction(place: Place) -> Hint | None:
+    if place.token.type == "DOT" and place.wants("FLOAT") and place.kind(1) == "INT":
+        return Hint("a fraction starts with a digit", "write `0.5`, not `.5`", drop=True)
+    return None
+
+
+def _one_op(place: Place) -> Hint | None:
+    if place.token.type == "LBRACE" and place.kind(-1) == "DOT" and place.accepted == {"NAME"}:
+        return Hint("an example calls one op", "write one example for each op")
+    return None
+
+
 def _annotation(place: Place) -> Hint | None:
     if place.token == ":" and place.wants("EQUAL") and place.kind(-2) == "LET":
         return Hint("a `let` has no type", "write `let NAME = EXPR`; only `option`, `meta` and `extern` have types")
@@ -239,7 +256,7 @@ def _colon_block(place: Place) -> Hint | None:
 
 
 def _missing_brace(place: Place) -> Hint | None:
-    if place.wants("LBRACE") and not place.wants_expression and not place.wants_term and place.token.type in CLAUSES:
+    if place.wants("LBRACE") and not place.wants("NAME") and place.token.type in CLAUSES:
         return Hint(f"expected `{{` before `{place.token.text}`", "a block has braces: `{ … }`",
                     insert=(("LBRACE", "{"),))  # fmt: skip
     return None
@@ -257,6 +274,9 @@ def _comma(place: Place) -> Hint | None:
 
 def _range(place: Place) -> Hint | None:
     closed = "ranges are closed and have both ends: `in 3..4`; for an open one write `>= 3` or `<= 4`"
+    if place.kind(-2) == "RANGE" and place.starts_line_at(place.position - 1):
+        # The word that starts the next line was taken for the upper end.
+        return Hint("the range has no upper end", closed, span=place.lexemes[place.position - 2].span)
     if place.token.type == "RANGE":
         if place.wants_expression:
             return Hint("the range has no lower end", closed, insert=(("INT", "0"),))
@@ -315,6 +335,8 @@ def _unclosed(place: Place) -> Hint | None:
     type_, text = CLOSERS[bracket.text]
     if not place.wants(type_):
         return None
+    if place.owner and token.type in ("RPAR", "RSQB"):
+        return None
     if token.type in ("RPAR", "RSQB", "RBRACE"):
         label = Label(bracket.span, "opened here")
         # A brace that ends a block ends the brackets inside it too; any other sign is taken for the right one.
@@ -341,7 +363,7 @@ def _closes_nothing(place: Place) -> Hint | None:
     token = place.token
     if token.type not in ("RPAR", "RSQB", "RBRACE"):
         return None
-    if place.bracket is None or (place.at_clause and token.type != "RBRACE"):
+    if place.bracket is None or (place.owner and token.type != "RBRACE"):
         return Hint(f"`{token.text}` closes nothing", "remove it, or add what it should close", drop=True)
     return None
 
@@ -361,16 +383,20 @@ _FOLLOWS: dict[str, frozenset[str]] = {
 """What follows a keyword where it starts its statement or clause; a name, where it is not listed."""
 
 
+_AFTER_NAME = frozenset("EQUAL COMMA RPAR RSQB COLON QMARK EQ NE LE GE LESSTHAN MORETHAN DOT".split())
+
+
 def _starts_clause(place: Place) -> bool:
     """Whether the unexpected token is a keyword that stands at the start of its own statement or clause."""
     type_ = place.token.type
     if type_ not in _STARTERS:
         return False
+    if place.starts_line:
+        return place.kind(1) not in _AFTER_NAME
     if place.kind(1) not in _FOLLOWS.get(type_, frozenset(("NAME",))):
         return False
     # `rule match {`: only a name can stand here, and the line goes on.
-    only_name = place.accepted <= {"NAME", "UNDERSCORE", "STRING", "RPAR"}
-    return place.starts_line or not only_name
+    return not place.accepted <= {"NAME", "UNDERSCORE", "STRING", "RPAR"}
 
 
 def _keyword_as_name(place: Place) -> Hint | None:
@@ -411,10 +437,15 @@ def _clause_typo(place: Place) -> Hint | None:
     return None
 
 
+_SENTENCE = frozenset(("NAME", "SLASH", "MINUS", "DOT"))
+
+
 def _missing_quotes(place: Place) -> Hint | None:
     if place.accepted == {"STRING"} and place.token.type not in _STARTERS | {"STRING", "$END", "RBRACE"}:
         text = place.token.text
-        one_word = place.token.type == "NAME" and place.kind(1) not in ("NAME", "SLASH", "MINUS", "DOT")
+        goes_on = place.kind(1) in _SENTENCE or (place.kind(1) in place.keywords and not place.starts_line_at(
+            place.position + 1) and place.kind(1) not in _STARTERS | {"LANGUAGE"})  # fmt: skip
+        one_word = place.token.type == "NAME" and not goes_on
         return Hint(f"expected a string, found {found(place.token)}", 'write it in double quotes: `"…"`',
                     replace=(("STRING", f'"{text}"'),) if one_word else ())  # fmt: skip
     return None
@@ -476,6 +507,9 @@ _HINTS: tuple[Rule, ...] = (
     _slash_comment,
     _named_argument,
     _equals,
+    _colon_for_equals,
+    _fraction,
+    _one_op,
     _annotation,
     _if_statement,
     _foreign_statement,

@@ -169,6 +169,7 @@ _FOREIGN: dict[str, _Replacement] = {
 }
 
 _ARROW = _Replacement("`->` is no part of the language", "remove it", ())
+_VALUE_ARROW = _Replacement("`->` is no part of the language", "write `=`", (("EQUAL", "="),))
 _RESULT_ARROW = _Replacement("`->` is no part of the language", "write the result's type after `:`", (("COLON", ":"),))
 
 _PYTHON_LITERALS = {"True": ("TRUE", "true"), "False": ("FALSE", "false"), "None": ("NONE", "none")}
@@ -187,6 +188,10 @@ _LOOKALIKES: dict[str, tuple[str, str]] = {
     "∧": ("AND", "and"),
     "∨": ("OR", "or"),
 }
+
+
+_NEVER_NAMESPACES = frozenset(("OPTION", "TRUE", "FALSE", "NONE", "INF", "NAN"))
+"""Keywords that a dot may follow; any other before a dot is the first word of an op's name."""
 
 
 @define
@@ -228,6 +233,8 @@ class _Pass:
     def _is_name(self, lexeme: Lexeme, following: Token | None) -> bool:
         """Whether a keyword stands where the language takes it for a name."""
         previous = self._previous()
+        if following == "." and following.start_pos == lexeme.end_pos and lexeme.type not in _NEVER_NAMESPACES:
+            return True
         if previous is None:
             return False
         if previous == "." or (self.op_braces and self.op_braces[-1] and previous in ("{", ",")):
@@ -263,8 +270,10 @@ class _Pass:
         return self._replace(lexeme, replacement)
 
     def _arrow(self, lexeme: Lexeme) -> Iterable[Lexeme]:
-        previous = self._previous()
-        return self._replace(lexeme, _RESULT_ARROW if previous == ")" else _ARROW)
+        statement = next((x.type for x in reversed(self.result.lexemes[-40:]) if x.type in self.keywords), "")
+        if self._previous() != ")":
+            return self._replace(lexeme, _ARROW)
+        return self._replace(lexeme, _RESULT_ARROW if statement == "EXTERN" else _VALUE_ARROW)
 
     def _replace(self, lexeme: Lexeme, replacement: _Replacement) -> Iterable[Lexeme]:
         self.report(replacement.message, lexeme.span, replacement.help)
@@ -308,7 +317,8 @@ class _Pass:
         elif text == "@":
             self.report("unexpected character `@`", lexeme.span, "there are no decorators; see `when` and `require`")
         elif text.isprintable():
-            self.report(f"unexpected character `{text}`", lexeme.span)
+            shown = "`" + text + "`" if text != "`" else "'`'"
+            self.report(f"unexpected character {shown}", lexeme.span)
         else:
             self.report(f"unexpected invisible character U+{ord(text):04X}", lexeme.span, "remove it")
         return ()

@@ -17,10 +17,11 @@ from lark import Lark, Token, UnexpectedToken
 from apportion.grammar import tree
 from apportion.grammar.build import Builder
 from apportion.grammar.checks import check_tree
-from apportion.grammar.diagnostics import Diagnostic, Label, Severity, Source, Span
+from apportion.grammar.diagnostics import Diagnostic, Label, Severity, Source, Span, nearest
 from apportion.grammar.hints import Hint, Place, explain
 from apportion.grammar.lexing import ERROR_TERMINALS, Lexeme, comments_between, make_lexeme, read_lexemes
 from apportion.grammar.recovery import Stacks
+from apportion.grammar.words import CLAUSES, FILE_ONLY, STATEMENTS
 
 __all__ = ["MAX_CHARACTERS", "ParseResult", "build_parser", "keywords", "parse", "parse_expression"]
 
@@ -32,6 +33,9 @@ MAX_ERRORS = 100
 
 MAX_STACK = 3000
 """How many unfinished parts a parse may have; more come only from texts made to break parsers."""
+
+MAX_GUESSES = 50
+"""At how many words a search for the next statement asks whether they are mistyped keywords."""
 
 MAX_INSERTED = 4
 """How often something may be put before one token to repair a text."""
@@ -135,6 +139,7 @@ class _Run:
     start: str
     lexemes: list[Lexeme] = field(factory=list)
     diagnostics: list[Diagnostic] = field(factory=list)
+    left_out: list[int] = field(factory=list)
     position: int = 0
     inserted: int = 0
 
@@ -145,6 +150,7 @@ class _Run:
         tokens: list[Token] = list(parser.lexer_thread.lex(parser.parser_state))
         lexed = read_lexemes(self.source, tokens, language.keywords)
         self.lexemes, self.diagnostics = lexed.lexemes, lexed.diagnostics
+        self.left_out = [d.span.start for d in lexed.diagnostics if d.span is not None]
         if lexed.stopped:
             return None
         last = self.lexemes[-1].span.end if self.lexemes else 0
@@ -183,7 +189,7 @@ class _Run:
             self.lexemes, self.position, stacks.accepted(), bracket, owner, language.spelling, language.keywords
         )
         hint = explain(place)
-        if not (self.inserted and hint.insert):
+        if not (self.inserted and hint.insert) and not self._follows_error():
             self.report(hint, lexeme)
         if len(self.diagnostics) >= MAX_ERRORS:
             return False
@@ -197,6 +203,13 @@ class _Run:
         elif hint.skip_line:
             return self._skip_line(stacks, hint.span or lexeme.span)
         return self._skip(stacks)
+
+    def _follows_error(self) -> bool:
+        """Whether something that is no token was left out directly before the unexpected token."""
+        if not self.position or not self.left_out:
+            return False
+        before, after = self.lexemes[self.position - 1].span.end, self.lexemes[self.position].span.start
+        return any(before <= offset < after for offset in self.left_out)
 
     def _repair(self, hint: Hint, lexeme: Lexeme) -> None:
         """Put the tokens of a hint in place of, or before, the unexpected one."""
@@ -221,7 +234,9 @@ class _Run:
 
     def _skip(self, stacks: Stacks) -> bool:
         """Go to the next statement, clause, binding or closing brace that has a place on the stack."""
+        language = _language()
         header = stacks.header_depth()
+        tries = MAX_GUESSES
         braces = 0
         for position in range(self.position, len(self.lexemes)):
             lexeme = self.lexemes[position]
@@ -234,12 +249,28 @@ class _Run:
             if lexeme.type == "RBRACE" and braces:
                 braces -= 1
                 continue
+            if braces and lexeme.type not in FILE_ONLY:
+                continue
             following = self.lexemes[position + 1] if position + 1 < len(self.lexemes) else None
-            depth = stacks.resume_depth(lexeme, following, self._starts_line(position))
+            starts_line = self._starts_line(position)
+            a_word = starts_line and lexeme.type == "NAME" and following is not None and following.type != "EQUAL"
+            if a_word and tries and position > self.position:
+                tries -= 1
+                lexeme = self._meant(language, lexeme)
+            depth = stacks.resume_depth(lexeme, following, starts_line)
             if depth is not None:
                 self._resume(stacks, depth, position)
                 return True
         return False
+
+    def _meant(self, language: _Language, lexeme: Lexeme) -> Lexeme:
+        """The keyword that a word at the start of a line was probably meant to be, or the word itself."""
+        starters = {language.spelling[type_]: type_ for type_ in STATEMENTS | CLAUSES}
+        near = nearest(lexeme.text, starters, 1) if len(lexeme) > 3 else []
+        if not near:
+            return lexeme
+        span = lexeme.span
+        return make_lexeme(self.source, starters[near[0]], near[0], span.start, span.end)
 
     def _starts_line(self, position: int) -> bool:
         if position == 0:

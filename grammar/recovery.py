@@ -21,6 +21,8 @@ _CLOSING = frozenset(("RPAR", "RSQB", "RBRACE"))
 
 _NAMED_BLOCKS = {"RULE": "rule", "INVARIANT": "invariant", "CONTRACT": "contract"}
 
+_WITH_BLOCK = frozenset(("RULE", "INVARIANT", "CONTRACT", "PARTITION"))
+
 _PLAIN_BLOCKS = {"MATCH": "`match`", "GIVEN": "`given`", "ACCEPTS": "`accepts`", "REJECTS": "`rejects`"}
 
 
@@ -125,6 +127,9 @@ class Stacks:
                 continue
             if self.shifts(depth, lexeme.type):
                 return depth
+            if lexeme.type in CLAUSES and depth and self.owner(depth - 1)[:1] not in ("", "`"):
+                # A clause that this block does not have is not one of the file either.
+                return None
         return None
 
     def _is_block(self, depth: int) -> bool:
@@ -137,12 +142,13 @@ class Stacks:
 
     def header_depth(self) -> int | None:
         """Where the error is in the header of a block: how much to keep so that its `{` can be read."""
-        for depth in range(len(self.states) - 1, -1, -1):
-            if self.shifts(depth, "LBRACE") and not self.shifts(depth, "INT"):
-                return depth
-            value = self.values[depth - 1] if depth else None
-            if isinstance(value, Lexeme) and value.type in STATEMENTS | CLAUSES | {"LBRACE"}:
-                return None
+        found = None
+        for depth in range(len(self.states) - 1, 0, -1):
+            if found is None and self.shifts(depth, "LBRACE"):
+                found = depth
+            value = self.values[depth - 1]
+            if isinstance(value, Lexeme) and value.type in STATEMENTS | CLAUSES | {"LBRACE", "LPAR", "LSQB"}:
+                return found if value.type in _WITH_BLOCK else None
         return None
 
     def cut(self, depth: int) -> list[tuple[Lexeme, str]]:
