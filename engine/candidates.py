@@ -7,8 +7,8 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from apportion.engine.compile.rulesets import CompiledInvariant, CompiledRule, LetStep, Requirement, RuleSet, Step
 from apportion.engine.compile.patterns import Pattern
+from apportion.engine.compile.rulesets import CompiledInvariant, CompiledRule, LetStep, Requirement, RuleSet, Step
 from apportion.engine.emits import encode_spec_value
 from apportion.engine.facts import GraphFacts, Value
 from apportion.engine.match import SOLUTION_LIMIT, STEP_LIMIT, GaveUp, Mismatch, Search, Solution
@@ -52,7 +52,9 @@ class Match:
         for slots, key in self.rule.marks:
             for slot in slots:
                 bound = self.frame[slot]
-                found.extend((v.node, key) for v in (bound if isinstance(bound, tuple) else (bound,)) if isinstance(v, Value))
+                found.extend(
+                    (v.node, key) for v in (bound if isinstance(bound, tuple) else (bound,)) if isinstance(v, Value)
+                )
         return tuple(found)
 
 
@@ -201,7 +203,14 @@ class Matcher:
         self, cause: Cause, progress: tuple[int, int], name: str, failed: Requirement, frame: list[Any]
     ) -> Attempt:
         return Attempt(
-            cause, progress, name, failed.span, failed.text, failed.because, failed.observed, list(frame),
+            cause,
+            progress,
+            name,
+            failed.span,
+            failed.text,
+            failed.because,
+            failed.observed,
+            list(frame),
             backend=self.rules.backend_id,
         )
 
@@ -242,7 +251,12 @@ class Matcher:
             value = emit.evaluate(list(bindings))
             if is_unknown(value):
                 attempt = Attempt(
-                    Cause.EMIT, (4, 0), rule.name, emit.span, f"{emit.key} = …", f"its value is unknown: {value.reason}",
+                    Cause.EMIT,
+                    (4, 0),
+                    rule.name,
+                    emit.span,
+                    f"{emit.key} = …",
+                    f"its value is unknown: {value.reason}",
                     backend=self.rules.backend_id,
                 )
                 self.attempts.note(nodes, attempt)

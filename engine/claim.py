@@ -119,8 +119,12 @@ def _withdraw_interleaved(this: _Round, blocks: list[Block]) -> bool:
                 continue
             names = ", ".join(f"`{node.name}`" for node in match.claimed)
             attempt = Attempt(
-                Cause.INTERLEAVED, (5, 0), candidate.rule.name, candidate.rule.name_span,
-                detail=f"as one piece {names} would wait for itself", backend=this.rules.backend_id,
+                Cause.INTERLEAVED,
+                (5, 0),
+                candidate.rule.name,
+                candidate.rule.name_span,
+                detail=f"as one piece {names} would wait for itself",
+                backend=this.rules.backend_id,
             )
             this.attempts.note(match.claimed, attempt)
             candidate.withdraw()
@@ -130,7 +134,10 @@ def _withdraw_interleaved(this: _Round, blocks: list[Block]) -> bool:
 def _note_losses(this: _Round, losses: list[Loss]) -> None:
     for loss in losses:
         attempt = Attempt(
-            Cause.LOST, (4, 0), loss.match.rule.name, loss.match.rule.name_span,
+            Cause.LOST,
+            (4, 0),
+            loss.match.rule.name,
+            loss.match.rule.name_span,
             detail=f"{loss.winner.rule.name} ({loss.winner.rule.name_span}), which takes `{loss.node.name}`",
             backend=this.rules.backend_id,
         )

@@ -12,6 +12,7 @@ from attrs import define, evolve, field, frozen
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.fx.node import map_aggregate
 
 from apportion.engine.candidates import Attempts
 from apportion.engine.claim import claim
@@ -59,7 +60,7 @@ def run_examples(rules: RuleSet) -> tuple[ExampleResult, ...]:
     """Run every example of every rule of a file."""
     results = []
     for rule in rules.rules:
-        for example, options in zip(rule.examples, rule.example_options):
+        for example, options in zip(rule.examples, rule.example_options, strict=True):
             results.append(run_example(rules, rule, example, options))
     results.extend(_of_absent_rules(rules))
     return tuple(results)
@@ -69,14 +70,12 @@ def _of_absent_rules(rules: RuleSet) -> list[ExampleResult]:
     """Examples of rules that the default options switch off: each is run with its own options."""
     results = []
     for absent in rules.absent:
-        for example, options in zip(absent.examples, absent.example_options):
+        for example, options in zip(absent.examples, absent.example_options, strict=True):
             results.append(_run_with(rules, absent.name, example, options))
     return results
 
 
-def run_example(
-    rules: RuleSet, rule: CompiledRule, example: tree.Example, options: Mapping[str, Any]
-) -> ExampleResult:
+def run_example(rules: RuleSet, rule: CompiledRule, example: tree.Example, options: Mapping[str, Any]) -> ExampleResult:
     """Run one example of a rule under the options that it sets."""
     if options:
         return _run_with(rules, rule.name, example, options)
@@ -269,10 +268,8 @@ class _Builder:
 
         try:
             with self.mode:
-                return target(
-                    *fx.map_aggregate(tuple(args), value), **fx.map_aggregate(kwargs, value)
-                )
-        except Exception as error:  # noqa: BLE001 - whatever PyTorch's kernel raises means that it refuses the call
+                return target(*map_aggregate(tuple(args), value), **map_aggregate(kwargs, value))
+        except Exception as error:
             first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise ExampleError(f"PyTorch refuses `{target}`: {first}") from error
 
@@ -287,8 +284,6 @@ def build_example(example: tree.Example, rules: RuleSet) -> ExampleProgram:
     returned = [node for node in builder.calls if not node.users]
     builder.graph.output(tuple(returned))
     return ExampleProgram(fx.GraphModule(builder.root, builder.graph), tuple(builder.calls))
-
-
 
 
 def _word(value: Any, kind: str) -> Any:

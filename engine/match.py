@@ -12,9 +12,8 @@ from typing import Any
 from attrs import define, field, frozen
 
 from apportion.engine.compile import patterns as p
-from apportion.engine.facts import Value
+from apportion.engine.facts import Value, normalise_literal
 from apportion.engine.ops import is_commutative
-from apportion.engine.facts import normalise_literal
 from apportion.engine.values import is_unknown, k_compare
 
 __all__ = ["GaveUp", "Mismatch", "Search", "Solution", "same"]
@@ -246,9 +245,7 @@ def _size_from_border(query: Value, solution: Solution, claimed: set[Value]) -> 
         if not any(user in claimed for user in node.users):
             border.extend(node.outputs)
     wanted = str(size)
-    return any(
-        wanted == str(dim) for value in border if isinstance(value.shape, tuple) for dim in value.shape
-    )
+    return any(wanted == str(dim) for value in border if isinstance(value.shape, tuple) for dim in value.shape)
 
 
 def _can(term: p.Term, argument: Any) -> bool:
@@ -400,7 +397,7 @@ def _list(search: Search, term: p.ListTerm, argument: Any, k: int | None, rest: 
     if len(argument) < count or (term.rest is None and len(argument) != count):
         return _FAIL
     goals = rest if term.rest is None else (term.rest, argument[count:], k, rest)
-    return _push(zip(term.items, argument[:count]), k, goals)
+    return _push(zip(term.items, argument[:count], strict=True), k, goals)
 
 
 def _each(search: Search, term: p.EachTerm, argument: Any, k: int | None, rest: Goals) -> Any:

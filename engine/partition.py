@@ -54,10 +54,10 @@ def partition(
     with `meta["val"]`, or a dict of them by method. `rules` is a shipped name (`"xnnpack"`), a path, a `RuleSet`, or a
     sequence of these in order of precedence.
 
-    `options` set the options of the rules files (`{"per_op_mode": True}`; with several files a setting may be written
-    `"BackendId.option"`). `exclude` and `only` are glob patterns over node names, ops and module paths; `with_rules` and
-    `without_rules` name rules. `compile_specs` are added to every spec, or by backend id. With `strict`, a node that was
-    asked for and not delegated is an error.
+    `options` set the options of the rules files (`{"per_op_mode": True}`; with several files a setting may be
+    written `"BackendId.option"`). `exclude` and `only` are glob patterns over node names, ops and module paths;
+    `with_rules` and `without_rules` name rules. `compile_specs` are added to every spec, or by backend id. With
+    `strict`, a node that was asked for and not delegated is an error.
 
     Gives a `PartitionResult`; the program is unchanged but for `node.meta["delegation_tag"]`. Raises `RulesError`,
     `OptionError`, `ProgramError`, and with `strict` `StrictError`.
@@ -163,19 +163,26 @@ class _Run:
         for rules in self.sets:
             nodes = self.nodes.get(rules.backend_id, [])
             parts = [p for p in self.partitions if p.spec.backend_id == rules.backend_id]
-            coverage.append(BackendCoverage(
-                rules.backend_id,
-                len(nodes),
-                self.total,
-                len(parts),
-                sum(p.bytes_in for p in parts),
-                sum(p.bytes_out for p in parts),
-                sum(p.constant_bytes for p in parts),
-                _duplicated(parts),
-                tuple(nodes),
-            ))
+            coverage.append(
+                BackendCoverage(
+                    rules.backend_id,
+                    len(nodes),
+                    self.total,
+                    len(parts),
+                    sum(p.bytes_in for p in parts),
+                    sum(p.bytes_out for p in parts),
+                    sum(p.constant_bytes for p in parts),
+                    _duplicated(parts),
+                    tuple(nodes),
+                )
+            )
         report = Report(
-            tuple(coverage), self.total, sum(map(len, self.nodes.values())), len(self.ops), sum(self.ops.values()), tuple(self.left),
+            tuple(coverage),
+            self.total,
+            sum(map(len, self.nodes.values())),
+            len(self.ops),
+            sum(self.ops.values()),
+            tuple(self.left),
             self.rounds,
         )
         return PartitionResult(program, self.tags, tuple(self.partitions), report, tuple(self.marks))
@@ -276,9 +283,17 @@ def _partition(
 ) -> Partition:
     matches = [(m.rule.name, tuple(n.name for n in m.claimed)) for m in part.group.matches]
     return Partition(
-        tag, spec, method, part.graph.path, nodes, tuple(matches),
-        tuple(map(show_value, border.inputs)), tuple(map(show_value, border.outputs)),
-        {show_value(v): _size([v]) for v in border.constants}, _size(border.inputs), _size(border.outputs),
+        tag,
+        spec,
+        method,
+        part.graph.path,
+        nodes,
+        tuple(matches),
+        tuple(map(show_value, border.inputs)),
+        tuple(map(show_value, border.outputs)),
+        {show_value(v): _size([v]) for v in border.constants},
+        _size(border.inputs),
+        _size(border.outputs),
     )
 
 
@@ -298,14 +313,22 @@ def _duplicated(parts: Sequence[Partition]) -> int:
     return total
 
 
-def _reason(
-    method: str, graph: GraphFacts, node: Value, op: str, run: _Method, sets: Sequence[RuleSet]
-) -> NodeReason:
+def _reason(method: str, graph: GraphFacts, node: Value, op: str, run: _Method, sets: Sequence[RuleSet]) -> NodeReason:
     attempt = run._refusal(node, {}) or run.attempts.best.get(node) or _unnamed(node, op, sets)
     return NodeReason(
-        method, graph.path, node.name, op, node.module if isinstance(node.module, str) else "",
-        attempt.cause.value, attempt.rule, str(attempt.span) if attempt.span is not None else None,
-        attempt.condition, attempt.values(), attempt.because, describe(attempt), attempt.backend,
+        method,
+        graph.path,
+        node.name,
+        op,
+        node.module if isinstance(node.module, str) else "",
+        attempt.cause.value,
+        attempt.rule,
+        str(attempt.span) if attempt.span is not None else None,
+        attempt.condition,
+        attempt.values(),
+        attempt.because,
+        describe(attempt),
+        attempt.backend,
     )
 
 
@@ -316,5 +339,3 @@ def _unnamed(node: Value, op: str, sets: Sequence[RuleSet]) -> Attempt:
             if op in rule.pattern.mentioned:
                 return Attempt(Cause.INNER_ONLY, (0, 0), rule.name, rule.name_span, backend=rules.backend_id)
     return Attempt(Cause.NO_RULE, (0, 0), detail=op, backend=" or ".join(rules.backend_id for rules in sets))
-
-

@@ -18,7 +18,6 @@ from apportion.engine.result import PartitionResult
 from apportion.engine.sources import Rules, load_all
 from apportion.engine.tag import TAG, clear_tags
 
-
 __all__ = ["Partitioner", "RulesPartitioner"]
 
 _PARTITION_ARGUMENTS = frozenset(inspect.signature(partition).parameters) - {"program", "rules", "options"}
@@ -105,7 +104,6 @@ class RulesPartitioner(Partitioner):
 
 
 def _name(node: fx.Node) -> str:
-
 
     op = op_of(node)
     return op.name if op is not None else ""

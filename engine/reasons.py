@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+import torch
 from attrs import frozen
 
 from apportion.engine.compile import patterns as p
@@ -14,8 +15,6 @@ from apportion.engine.facts import Value
 from apportion.engine.match import Mismatch
 from apportion.engine.values import Unknown
 from apportion.grammar.diagnostics import Span
-
-import torch
 
 __all__ = ["Attempt", "Cause", "describe", "show"]
 
@@ -118,6 +117,12 @@ def _failed(attempt: Attempt, what: str) -> str:
     return f"{_of(attempt)} {what} `{attempt.condition}` failed{tail}"
 
 
+def _held(attempt: Attempt, what: str) -> str:
+    seen = ", ".join(f"{text} is {value}" for text, value in attempt.values())
+    tail = f": {seen}" if seen else ""
+    return f"{_of(attempt)} matched, but {attempt.backend} {what} by `{attempt.condition}`{tail}"
+
+
 def _mismatch(attempt: Attempt) -> str:
     found = attempt.detail
     if not isinstance(found, Mismatch):
@@ -167,8 +172,8 @@ _WORDS: dict[Cause, Callable[[Attempt], str]] = {
     Cause.LOST: lambda a: f"{_of(a)} matched, and lost to {a.detail}",
     Cause.INTERLEAVED: lambda a: f"{_of(a)} matched, and is interleaved with another match: {a.detail}",
     Cause.POST_CONDITION: lambda a: _failed(a, "requires of its partition"),
-    Cause.TRIMMED: lambda a: _failed(a, "trims where"),
-    Cause.REJECTED: lambda a: _failed(a, "rejects where"),
+    Cause.TRIMMED: lambda a: _held(a, "trims it from its partition"),
+    Cause.REJECTED: lambda a: _held(a, "rejects its partition"),
     Cause.LIMIT: lambda a: f"{_of(a)} matched, and its partition is past a limit: {a.detail}",
     Cause.UNUSED: lambda a: f"{_of(a)} matched, and nothing uses what its partition computes",
     Cause.EXCLUDED: lambda a: f"excluded by user: {a.detail}",

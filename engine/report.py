@@ -152,7 +152,9 @@ class Report:
             lines.append(f"left behind: {_count(len(self.left), 'node')}")
         for cause, reasons in self.grouped():
             ops = Counter(r.op for r in reasons)
-            named = ", ".join(f"{op} x{n}" if n > 1 else op for op, n in sorted(ops.items(), key=lambda i: (-i[1], i[0])))
+            named = ", ".join(
+                f"{op} x{n}" if n > 1 else op for op, n in sorted(ops.items(), key=lambda i: (-i[1], i[0]))
+            )
             lines.append(f"  {len(reasons):4d}  {cause}")
             lines.append(f"        {named}")
             example = reasons[0]

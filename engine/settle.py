@@ -129,8 +129,12 @@ class _Settling:
     def attempt(self, cause: Cause, candidate: Candidate, **details: Any) -> Attempt:
         """A reason for the nodes of a match."""
         return Attempt(
-            cause, (5, 0), candidate.rule.name, details.pop("span", candidate.rule.name_span),
-            backend=self.rules.backend_id, **details,
+            cause,
+            (5, 0),
+            candidate.rule.name,
+            details.pop("span", candidate.rule.name_span),
+            backend=self.rules.backend_id,
+            **details,
         )
 
     # --- the steps -------------------------------------------------------------------------------------------------
@@ -150,9 +154,7 @@ class _Settling:
                 return
             self.take_back(group, self._trimmed(group, dropped))
 
-    def _trimmed(
-        self, group: Group, dropped: dict[Value, tuple[Cutoff, list[Any]]]
-    ) -> list[tuple[Candidate, Attempt]]:
+    def _trimmed(self, group: Group, dropped: dict[Value, tuple[Cutoff, list[Any]]]) -> list[tuple[Candidate, Attempt]]:
         failed = []
         for block in group.blocks:
             for candidate in block.candidates:
@@ -164,8 +166,13 @@ class _Settling:
 
     def _cutoff(self, cause: Cause, candidate: Candidate, cutoff: Cutoff, frame: list[Any]) -> Attempt:
         return self.attempt(
-            cause, candidate, span=cutoff.span, condition=cutoff.text, because=cutoff.because,
-            observed=cutoff.observed, frame=frame,
+            cause,
+            candidate,
+            span=cutoff.span,
+            condition=cutoff.text,
+            because=cutoff.because,
+            observed=cutoff.observed,
+            frame=frame,
         )
 
     def post_conditions(self, group: Group) -> None:
@@ -184,10 +191,20 @@ class _Settling:
                     broken = run_steps(match.rule.post, frame)
                     if broken is not None:
                         requirement = broken[1]
-                        failed.append((candidate, self.attempt(
-                            Cause.POST_CONDITION, candidate, span=requirement.span, condition=requirement.text,
-                            because=requirement.because, observed=requirement.observed, frame=frame,
-                        )))
+                        failed.append(
+                            (
+                                candidate,
+                                self.attempt(
+                                    Cause.POST_CONDITION,
+                                    candidate,
+                                    span=requirement.span,
+                                    condition=requirement.text,
+                                    because=requirement.because,
+                                    observed=requirement.observed,
+                                    frame=frame,
+                                ),
+                            )
+                        )
                         continue
                 stray = self._foreign_write(match, group)
                 if stray is not None:

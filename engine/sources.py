@@ -33,7 +33,7 @@ def load_all(rules: Rules, options: Mapping[str, Any] | None = None) -> tuple[Ru
     if not options:
         return tuple(sets)
     chosen = _distribute(options, sets)
-    return tuple(with_options(one, own) if own else one for one, own in zip(sets, chosen))
+    return tuple(with_options(one, own) if own else one for one, own in zip(sets, chosen, strict=True))
 
 
 def _distribute(options: Mapping[str, Any], sets: Sequence[RuleSet]) -> list[dict[str, Any]]:

@@ -441,7 +441,9 @@ class _Compiler:
                 return self.alternatives([self.compile(t, names, found, shared) for t in node.terms])
             case tree.ElementTerm():
                 inner = self.compile(node.term, names, ANY, shared)
-                return _Compiled(ElementTerm(inner.term, node.index), inner.first, value_of(_ops_of(inner.type), element=True))
+                return _Compiled(
+                    ElementTerm(inner.term, node.index), inner.first, value_of(_ops_of(inner.type), element=True)
+                )
             case tree.ListTerm():
                 return self.list_term(node, names, found)
             case tree.StarTerm():
@@ -457,10 +459,14 @@ class _Compiler:
         ops = _union([_ops_of(o.type) for o in options])
         return _Compiled(AlternativesTerm(terms), options[0].first, value_of(ops))
 
-    def optional(self, node: tree.OptionalTerm, names: _Names, found: Type, shared: bool, name: str | None) -> _Compiled:
+    def optional(
+        self, node: tree.OptionalTerm, names: _Names, found: Type, shared: bool, name: str | None
+    ) -> _Compiled:
         inner = self.compile(node.term, names, found, shared)
         if inner.first is None:
-            self.scope.error("A004", node.span, "`?` needs a call whose first argument stands for it where it is absent")
+            self.scope.error(
+                "A004", node.span, "`?` needs a call whose first argument stands for it where it is absent"
+            )
             return inner
         if name:
             self.slot(name, node.span)
@@ -717,7 +723,9 @@ def _choice(compiler: _Compiler, choice: tree.Choice) -> Choice:
     for binding in choice.bindings:
         bound.append((binding.name, *_binding(compiler, binding, names, binding.name in starred)))
     sinks = [
-        (name, term, span) for name, term, span in bound if name is None or name not in names.used or name in compiler.known
+        (name, term, span)
+        for name, term, span in bound
+        if name is None or name not in names.used or name in compiler.known
     ]
     return _order(compiler, sinks or bound[-1:], choice)
 
