@@ -74,7 +74,7 @@ def claim(
 
 
 def _unit(block: Block) -> Unit:
-    return Unit(tuple(node.position for node in block.nodes), block.emits)
+    return Unit(tuple([node.position for node in block.nodes]), block.emits)
 
 
 def _blocks(winners: list[Candidate]) -> list[Block]:

@@ -184,7 +184,7 @@ class _Builder:
         made.meta["val"] = value
         return made
 
-    def argument(self, node: tree.ExampleArgument, kind: str) -> Any:
+    def argument(self, node: tree.ExampleArgument | tree.Expr, kind: str) -> Any:
         match node:
             case tree.ExampleTensor(shape=None):
                 if node.dtype not in DTYPES:

@@ -406,7 +406,7 @@ def _each(search: Search, term: p.EachTerm, argument: Any, k: int | None, rest: 
     inner = term.term
     if isinstance(inner, p.VariableTerm):
         return rest if search.bind(inner.slot, argument) else _FAIL
-    goals = (_Close(term.slots, len(argument)), None, None, rest)
+    goals: Goals = (_Close(term.slots, len(argument)), None, None, rest)
     for index in range(len(argument) - 1, -1, -1):
         if not _can(inner, argument[index]):
             search._note(inner, argument[index])

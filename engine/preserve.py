@@ -62,7 +62,7 @@ def preserved_ops(rules: Sequence[RuleSet], present: set[str]) -> list[OpOverloa
         if target is None or not (wanted[name] or _decomposes(target)):
             continue
         known = op_named(name)
-        if known.is_view or known.is_mutable:
+        if known is not None and (known.is_view or known.is_mutable):
             if wanted[name]:
                 logger.warning("`%s` can't be preserved: it is a view or writes its input", name)
             continue

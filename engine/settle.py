@@ -294,7 +294,7 @@ class _Settling:
 
         if too_big(range(len(blocks))) is None:
             return [group]
-        units = [Unit(tuple(n.position for n in b.nodes)) for b in blocks]
+        units = [Unit(tuple([n.position for n in b.nodes])) for b in blocks]
         pieces, misfits = split(self.flow, units, lambda indices: too_big(indices) is None)
         for index in misfits:
             lone = Group([blocks[index]])

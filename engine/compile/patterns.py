@@ -656,7 +656,7 @@ class _Compiler:
             term = self.compile(argument.term, names, ANY).term
             simple = isinstance(term, VariableTerm | LiteralTerm | AnyTerm | BindTerm)
             roles[name] = term if simple else BindTerm(self.scope.frame.slot(), term)
-        # a role that the call leaves out is unconstrained, like an argument; used in expressions of the body, it has a slot
+        # a role that the call leaves out is unconstrained, like an argument; in expressions of the body it has a slot
         return {n: BindTerm(self.scope.frame.slot(), t) if isinstance(t, AnyTerm) else t for n, t in roles.items()}
 
 

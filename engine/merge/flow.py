@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 
 from attrs import field, frozen
@@ -40,6 +40,10 @@ class Flow:
         return reversed_edges(self.predecessors)
 
 
+def _as_tuple(nodes: Iterable[int]) -> tuple[int, ...]:
+    return tuple(nodes)
+
+
 @frozen
 class Unit:
     """Nodes that must stay together: a match, or matches that share nodes.
@@ -47,7 +51,7 @@ class Unit:
     Only units of equal `colour` may share a partition (their delegation specs differ otherwise).
     """
 
-    nodes: tuple[int, ...] = field(converter=tuple)
+    nodes: tuple[int, ...] = field(converter=_as_tuple)
     colour: Hashable = None
 
     def __attrs_post_init__(self) -> None:
