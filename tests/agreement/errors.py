@@ -1,0 +1,155 @@
+"""Where ExecuTorch's XNNPACK partitioner is wrong, each shown by a minimal program.
+
+`ERRORS` names the nodes in question; `test_errors.py` runs each program and shows the error, so that an entry which a
+newer ExecuTorch has put right fails there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from attrs import frozen
+from torch import fx, nn
+from torch.export import ExportedProgram
+
+__all__ = ["ERRORS", "TheirError", "error_of_theirs"]
+
+
+@frozen
+class TheirError:
+    """`concerns` tells the nodes, `shown` how the error shows: theirs "refuses" a program that lowers and runs right
+    once it is delegated, "fails" in lowering what it claimed, or computes "wrong" numbers. `module` and `inputs` are
+    the minimal program."""
+
+    name: str
+    shown: str
+    explanation: str
+    concerns: Callable[[fx.Node, ExportedProgram], bool]
+    module: Callable[[], nn.Module]
+    inputs: Callable[[], tuple[torch.Tensor, ...]]
+
+
+def name_of(node: fx.Node) -> str:
+    """The op's name without its namespace."""
+    return str(getattr(node.target, "__name__", node.target)).partition(".")[2]
+
+
+class _Twice(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x, x])
+
+
+class _Max(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.max(x, 2)[0]
+
+
+class _MaxChannels(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.max(x, 1, keepdim=True)[0]
+
+
+class _Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8, 4))
+        self.bias = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.addmm(self.bias, x, self.weight, beta=2, alpha=3)
+
+
+class _Fed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(4, 4, 1)
+        self.scale = nn.Parameter(torch.ones(4))
+        self.shift = nn.Parameter(torch.zeros(4))
+
+    def forward(self, x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
+        return nn.functional.batch_norm(self.conv(x), mean, variance, self.scale, self.shift)
+
+
+def _repeated_cat(node: fx.Node, program: ExportedProgram) -> bool:
+    if name_of(node) != "cat.default":
+        return False
+    tensors = node.args[0]
+    return isinstance(tensors, (list, tuple)) and len(tensors) >= 2 and len(set(tensors)) < 2
+
+
+def _call_of(name: str, node: fx.Node) -> fx.Node | None:
+    """The call of the op `name` that the node is, or takes an element of."""
+    if getattr(node.target, "__name__", "") == "getitem" and isinstance(node.args[0], fx.Node):
+        node = node.args[0]
+    return node if name_of(node) == name else None
+
+
+def _lost_dim(node: fx.Node, program: ExportedProgram) -> bool:
+    found = _call_of("max.dim", node)
+    return found is not None and not (len(found.args) > 2 and found.args[2])
+
+
+def _other_dim(node: fx.Node, program: ExportedProgram) -> bool:
+    found = _call_of("max.dim", node)
+    return found is not None and not _lost_dim(node, program) and found.args[1] not in (2, 3)
+
+
+def _scaled_addmm(node: fx.Node, program: ExportedProgram) -> bool:
+    scales = (node.kwargs.get("alpha", 1), node.kwargs.get("beta", 1))
+    return name_of(node) == "addmm.default" and scales != (1, 1)
+
+
+def _fed_norm(node: fx.Node, program: ExportedProgram) -> bool:
+    found = _call_of("_native_batch_norm_legit_no_training.default", node)
+    inputs = program.graph_signature.user_inputs
+    return found is not None and any(isinstance(p, fx.Node) and p.name in inputs for p in found.args[1:5])
+
+
+ERRORS: tuple[TheirError, ...] = (
+    TheirError(
+        "a tensor concatenated with itself",
+        "refuses",
+        "operands are counted without repeats, so cat([x, x]) seems to have one",
+        _repeated_cat,
+        _Twice,
+        lambda: (torch.randn(2, 3),),
+    ),
+    TheirError(
+        "max.dim that loses its dim",
+        "fails",
+        "claimed, but its compiler lowers the form with keepdim only",
+        _lost_dim,
+        _Max,
+        lambda: (torch.randn(1, 3, 4, 5),),
+    ),
+    TheirError(
+        "max.dim over another dim than height and width",
+        "fails",
+        "claimed, but its compiler pools over dims 2 and 3 only",
+        _other_dim,
+        _MaxChannels,
+        lambda: (torch.randn(1, 3, 4, 5),),
+    ),
+    TheirError(
+        "addmm with alpha or beta",
+        "wrong",
+        "claimed, but its compiler drops both factors",
+        _scaled_addmm,
+        _Scaled,
+        lambda: (torch.randn(2, 8),),
+    ),
+    TheirError(
+        "batch norm over statistics that are inputs",
+        "fails",
+        "claimed after a convolution or linear, whose weights it is folded into ahead of time, though they come late",
+        _fed_norm,
+        _Fed,
+        lambda: (torch.randn(1, 4, 5, 5), torch.zeros(4), torch.ones(4)),
+    ),
+)
+
+
+def error_of_theirs(node: fx.Node, program: ExportedProgram) -> str:
+    """The name of the error that explains a different verdict on this node; empty where there is none."""
+    return next((error.name for error in ERRORS if error.concerns(node, program)), "")
