@@ -265,7 +265,7 @@ class Dim:
             return self
         if high <= 0:
             return -self
-        return _simplest(_MAX(self.expr, -self.expr), self.ranges)
+        return _simplest(sympy.Abs(self.expr), self.ranges)
 
     def min(self, other: int | Dim) -> int | Dim:
         """The smaller of the two, as an expression where that is not decided."""

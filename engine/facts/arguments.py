@@ -85,7 +85,9 @@ def _wrapped_arguments(node: fx.Node, op: Op) -> dict[str, Any]:
             given[name] = [_base(kwargs, bases, f"{name}_{i}") for i in range(length)]
         elif f"_{name}_base_index" in kwargs:
             given[name] = _base(kwargs, bases, name)
-    return given
+    # Symbolic sizes that say which part of a base is written are inputs too.
+    named = {*given, "_all_bases", "_mutable_op"}
+    return given | {k: v for k, v in kwargs.items() if k not in named and any(nodes_in(v))}
 
 
 def _base(kwargs: Mapping[str, Any], bases: Any, name: str) -> Any:

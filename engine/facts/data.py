@@ -328,10 +328,23 @@ def _convolution(n: Value) -> int | Dim | Unknown:
     return cast("int | Dim", 2 * _product(batch_and_space) * _product(weight.shape))
 
 
+def _attention(n: Value) -> int | Dim | Unknown:
+    """The two products: queries with keys, and the scores with the values."""
+    query, key, value = (n.arguments.get(name) for name in ("query", "key", "value"))
+    if not isinstance(query, Value) or not isinstance(key, Value) or not isinstance(value, Value):
+        return Unknown(f"the operands of {n.name} are no tensors")
+    q, k, v = query.shape, key.shape, value.shape
+    if isinstance(q, Unknown) or isinstance(k, Unknown) or isinstance(v, Unknown):
+        return Unknown(f"no metadata: the shapes of {n.name}")
+    return cast("int | Dim", 2 * _product(q[:-1]) * k[-2] * (q[-1] + v[-1]))
+
+
 # Ops that are taken apart before torch counts, and convolutions, whose formula reads a literal `transposed`.
 _OWN_FLOPS: Final[Mapping[str, Callable[[Value], int | Dim | Unknown]]] = {
     "linear": _contraction("input"),
     "matmul": _contraction("self"),
+    "scaled_dot_product_attention": _attention,
+    "_scaled_dot_product_flash_attention_for_cpu": _attention,
     "convolution": _convolution,
     "_convolution": _convolution,
 } | {f"{name}{n}d": _convolution for name in ("conv", "conv_transpose") for n in (1, 2, 3)}

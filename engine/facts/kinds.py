@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from attrs import frozen
 
-from apportion.engine.facts.layout import dense_in_order
+from apportion.engine.facts.layout import channels_last, contiguous
 from apportion.engine.facts.value import Value
-from apportion.engine.values import Dim, Kleene, Unknown, k_all, k_any, k_not
+from apportion.engine.values import Dim, Kleene, Unknown, k_all, k_not
 
 if TYPE_CHECKING:
     from apportion.engine.facts.graph import GraphFacts
@@ -168,7 +168,7 @@ def _is_unbacked(x: Any) -> Kleene:
     return symbols if isinstance(symbols, Unknown) else any(d.is_unbacked for d in symbols)
 
 
-def _layout(x: Any, orders: Callable[[int], tuple[tuple[int, ...], ...]]) -> Kleene:
+def _layout(x: Any, test: Callable[[Any, Any], Kleene]) -> Kleene:
     if not isinstance(x, Value):
         return False
     shape, strides = x.shape, x.strides
@@ -176,15 +176,15 @@ def _layout(x: Any, orders: Callable[[int], tuple[tuple[int, ...], ...]]) -> Kle
         if x.is_tensor is False:
             return False
         return shape if isinstance(shape, Unknown) else strides  # type: ignore[return-value]
-    return k_any(dense_in_order(shape, strides, order) for order in orders(len(shape)))
+    return test(shape, strides)
 
 
 def _is_contiguous(x: Any) -> Kleene:
-    return _layout(x, lambda rank: (tuple(range(rank)),))
+    return _layout(x, contiguous)
 
 
 def _is_channels_last(x: Any) -> Kleene:
-    return _layout(x, lambda rank: ((0, *range(2, rank), 1),) if rank in (4, 5) else ())
+    return _layout(x, channels_last)
 
 
 def _is_claimed(x: Any) -> Kleene:

@@ -6,10 +6,25 @@ from collections.abc import Sequence
 
 from apportion.engine.values import Dim, Kleene, Unknown, arith, k_all, k_any, k_compare
 
-__all__ = ["dense_in_order", "dim_order_of"]
+__all__ = ["channels_last", "contiguous", "dim_order_of"]
 
 
-def dense_in_order(shape: Sequence[int | Dim], strides: Sequence[int | Dim], order: Sequence[int]) -> Kleene:
+Sizes = Sequence["int | Dim"]
+
+
+def contiguous(shape: Sizes, strides: Sizes) -> Kleene:
+    """Whether a tensor is dense in memory with its last dim innermost (one without elements always is)."""
+    empty = k_any(k_compare("==", size, 0) for size in shape)
+    return k_any((empty, _dense_in_order(shape, strides, range(len(shape)))))
+
+
+def channels_last(shape: Sizes, strides: Sizes) -> Kleene:
+    """Whether a tensor of rank 4 or 5 is dense in memory with its dim 1 innermost."""
+    rank = len(shape)
+    return rank in (4, 5) and _dense_in_order(shape, strides, (0, *range(2, rank), 1))
+
+
+def _dense_in_order(shape: Sizes, strides: Sizes, order: Sequence[int]) -> Kleene:
     """Whether the dims lie densely in memory, the outermost of `order` first. Strides of dims of size 1 don't count."""
     verdicts: list[Kleene] = []
     expected: int | Dim = 1
@@ -17,7 +32,7 @@ def dense_in_order(shape: Sequence[int | Dim], strides: Sequence[int | Dim], ord
         size, stride = shape[dim], strides[dim]
         verdicts.append(k_any((k_compare("==", size, 1), k_compare("==", stride, expected))))
         expected = arith("*", expected, size)
-    return k_any((k_compare("==", expected, 0), k_all(verdicts)))
+    return k_all(verdicts)
 
 
 def _holds(op: str, a: int | Dim, b: int | Dim) -> bool:
@@ -33,7 +48,7 @@ def _reaches(a: int | Dim, b: int | Dim) -> bool:
     return _holds(">=", a, b) or _holds("==", arith("%", a, b), 0)
 
 
-def dim_order_of(shape: Sequence[int | Dim], strides: Sequence[int | Dim]) -> tuple[int, ...] | Unknown:
+def dim_order_of(shape: Sizes, strides: Sizes) -> tuple[int, ...] | Unknown:
     """The dims from the outermost to the innermost in memory: what `torch.Tensor.dim_order` gives.
 
     Symbolic strides are compared by what their ranges prove.
@@ -41,8 +56,8 @@ def dim_order_of(shape: Sequence[int | Dim], strides: Sequence[int | Dim]) -> tu
     rank = len(shape)
     if rank < 2:
         return tuple(range(rank))
-    plain = dense_in_order(shape, strides, range(rank)) is True
-    last = rank == 4 and dense_in_order(shape, strides, (0, 2, 3, 1)) is True
+    plain = contiguous(shape, strides) is True
+    last = rank == 4 and channels_last(shape, strides) is True
     if plain and not last:
         return tuple(range(rank))
     if last and not plain:
@@ -50,7 +65,7 @@ def dim_order_of(shape: Sequence[int | Dim], strides: Sequence[int | Dim]) -> tu
     return _sorted_dims(shape, strides)
 
 
-def _after(shape: Sequence[int | Dim], strides: Sequence[int | Dim], a: int, b: int) -> int:
+def _after(shape: Sizes, strides: Sizes, a: int, b: int) -> int:
     """1 where dim `a` lies outside of `b`, -1 where inside, 0 where nothing tells them apart."""
     if _holds("==", strides[a], 0) or _holds("==", strides[b], 0):
         return 0
@@ -61,7 +76,7 @@ def _after(shape: Sequence[int | Dim], strides: Sequence[int | Dim], a: int, b: 
     return 1 if _reaches(strides[a], strides[b]) else 0
 
 
-def _sorted_dims(shape: Sequence[int | Dim], strides: Sequence[int | Dim]) -> tuple[int, ...]:
+def _sorted_dims(shape: Sizes, strides: Sizes) -> tuple[int, ...]:
     """Insertion from the innermost dim, passing over the ones that can't be told apart."""
     inner = list(reversed(range(len(shape))))
     for start in range(1, len(inner)):
