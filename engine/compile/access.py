@@ -41,7 +41,7 @@ def _attribute(expr: tree.Attribute, scope: Scope) -> Compiled:
     thing = compile_expression(expr.value, scope)
     if thing.failed:
         return failed(thing.names)
-    kind = thing.type.kind
+    kind = "any" if thing.type.kind == "none" and expr.name != "op" else thing.type.kind
     if expr.name in GROUPS and kind in {"value", "any"}:
         scope.error("A005", expr.span, f"`{expr.name}` needs a further name", help=f"`.{expr.name}.NAME` reads "
                     + GROUPS[expr.name])

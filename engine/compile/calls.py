@@ -145,8 +145,11 @@ def _defined(expr: tree.Call, entry: Entry, scope: Scope) -> Compiled:
     if any(active is declaration for active in scope.environment.active):
         _report_recursion(expr, declaration, scope)
         return failed()
+    if any(known is declaration for known in scope.environment.overflowing):
+        return failed()
     slots, bound, body = _body(entry, declaration, expr.arguments, arguments, scope)
     if body.failed:
+        scope.environment.overflowing.append(declaration)
         return failed(frozenset().union(*(argument.names for argument in arguments)))
     readers = [argument.evaluate for argument in arguments]
     run = body.evaluate

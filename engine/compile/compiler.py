@@ -9,7 +9,7 @@ from apportion.engine.compile.core import compile_expression
 from apportion.engine.compile.patterns import compile_pattern
 from apportion.engine.compile.policy import compile_policy, compile_preserve, default_policy
 from apportion.engine.compile.requirements import Steps
-from apportion.engine.compile.rules import add_emit, compile_invariant, compile_rule, guard_holds, order_rules
+from apportion.engine.compile.rules import add_emit, compile_invariant, compile_rule, order_rules
 from apportion.engine.compile.rulesets import (
     CompiledEmit,
     CompiledInvariant,
@@ -36,7 +36,7 @@ def compile_program(program: Program, given: Mapping[str, Any] | None) -> RuleSe
 
     Raises RulesError with everything that is wrong, OptionError for options that do not fit.
     """
-    if program.root is None or any(d.is_error for d in program.diagnostics):
+    if program.root is None or not program.complete:
         raise RulesError(program.diagnostics)
     statements = [statement for statement, _ in program.statements]
     tables = build_tables(statements, given)
@@ -51,7 +51,7 @@ def compile_program(program: Program, given: Mapping[str, Any] | None) -> RuleSe
     preserve = PreservePolicy()
     for block in _of(tree.Preserve, program):
         preserve = compile_preserve(block, scope)
-    _raise_errors(scope.diagnostics)
+    _raise_errors([*program.diagnostics, *scope.diagnostics])
     header = next((s for s in program.root.file.statements if isinstance(s, tree.BackendDecl)), None)
     return RuleSet(
         backend_id="" if header is None else header.id,
@@ -100,8 +100,7 @@ def _rules(program: Program, tables: Tables) -> tuple[tuple[CompiledRule, ...], 
     present: list[CompiledRule] = []
     absent: list[CompiledRule] = []
     for position, rule in enumerate(declared):
-        holds = guard_holds(rule.body, scope.rule_scope())
-        compiled = compile_rule(rule, position, over[rule.name], tables.options, scope)
+        compiled, holds = compile_rule(rule, position, over[rule.name], tables.options, scope)
         if compiled is not None:
             (present if holds else absent).append(compiled)
     return tuple(present), tuple(absent)

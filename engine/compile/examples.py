@@ -87,18 +87,26 @@ def _positional(
     if position < len(plain):
         return plain[position]
     if op.style == "aten":
-        scope.error("A003", argument.span, f"`{op.name}` takes {len(plain)} positional arguments",
+        many = "argument" if len(plain) == 1 else "arguments"
+        scope.error("A003", argument.span, f"`{op.name}` takes {len(plain)} positional {many}",
                     help="its arguments are " + ", ".join(a.name for a in op.arguments))
     return None
 
 
+def _check_dtype(argument: tree.ExampleTensor, names: set[str], scope: Scope) -> None:
+    name = argument.dtype
+    if name in DTYPES or (argument.shape is None and name in names):
+        return
+    help = f"write `{ALIASES[name]}`" if name in ALIASES else suggest(name, [*DTYPES, *names])
+    what = f"there is no dtype `{name}`"
+    if argument.shape is None:
+        what = f"`{name}` is neither an earlier step of this example nor a dtype"
+    scope.error("A005", argument.span, what, help=help)
+
+
 def _check_argument(argument: tree.ExampleArgument, names: set[str], scope: Scope) -> None:
     if isinstance(argument, tree.ExampleTensor):
-        if argument.dtype not in DTYPES:
-            help = suggest(argument.dtype, DTYPES)
-            if argument.dtype in ALIASES:
-                help = f"write `{ALIASES[argument.dtype]}`"
-            scope.error("A005", argument.span, f"there is no dtype `{argument.dtype}`", help=help)
+        _check_dtype(argument, names, scope)
     elif isinstance(argument, tree.ExampleList):
         for item in argument.items:
             _check_argument(item, names, scope)

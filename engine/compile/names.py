@@ -63,7 +63,8 @@ def _entry(expr: tree.Name, entry: Entry, scope: Scope) -> Compiled:
         "pattern": "patterns are used in `match` and `given`",
     }
     help = uses.get(entry.kind, f"call it: `{expr.id}(…)`")
-    scope.error("A004", expr.span, f"`{expr.id}` is a {entry.kind}, no value", help=help)
+    article = "an" if entry.kind == "extern" else "a"
+    scope.error("A004", expr.span, f"`{expr.id}` is {article} {entry.kind}, no value", help=help)
     return failed()
 
 

@@ -67,7 +67,7 @@ def _quantified(expr: tree.Call, loop: tree.Comprehension | None) -> Iterator[Le
         if isinstance(argument, tree.Comprehension):
             merged = argument if loop is None else evolve(argument, clauses=(*loop.clauses, *argument.clauses))
             for clause in argument.clauses:
-                if not isinstance(clause.iterable, (tree.Name, tree.Attribute)):
+                if not isinstance(clause.iterable, (tree.Name, tree.Attribute, tree.Call)):
                     yield from _leaves(clause.iterable, loop)
             yield from _leaves(argument.element, merged)
             if argument.condition is not None:

@@ -373,6 +373,8 @@ def _report_in(left: Type, right: Type, operands: tuple[tree.Expr, tree.Expr], s
         help = "did you mean `.op`?"
     elif right.item.kind == "dtype" and left.kind == "value":
         help = "did you mean `.dtype`?"
+    elif {right.item.kind, left.kind} == {"dtype", "str"}:
+        help = "names of dtypes are written without quotes: `{float32, int8}`"
     elif left.kind == "list":
         text = operands[0].span.to(operands[1].span).text
         help = f"write `all({text})` or `any({text})` to look for each element"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from itertools import product
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ __all__ = ["dotted_name", "is_op_name", "resolve_ops", "resolve_name"]
 
 
 _LISTED = 5
+_ALIKE = 0.8
 
 
 class Names(Protocol):
@@ -106,7 +108,7 @@ def _near_ops(name: str, names: Names) -> list[str]:
     try:
         resolve_op(name, names.declared)
     except UnknownOp as error:
-        near += error.nearest
+        near += [op for op in error.nearest if SequenceMatcher(None, name, op.split(".")[1]).ratio() > _ALIKE]
     return near[:_LISTED]
 
 

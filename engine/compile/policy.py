@@ -71,6 +71,8 @@ def compile_policy(block: tree.PartitionBlock, file: Scope) -> PartitionPolicy:
     for clause in block.body:
         if isinstance(clause, tree.PartitionKey):
             _key(clause, values, spans, scope)
+        elif isinstance(clause, tree.Let) and clause.name == "n":
+            scope.error("A009", clause.span, "`n` is the node that `trim` asks about", help="choose another name")
         elif isinstance(clause, tree.Let):
             step = define_let(clause, scope)
             if step is not None:

@@ -20,7 +20,7 @@ from apportion.grammar.diagnostics import Label, Span
 
 __all__ = ["Steps", "condition", "define_let", "guarded", "option_value"]
 
-_MOST_STEPS = 2_000
+_MOST_STEPS = 1_000
 _MOST_NESTED = 40
 
 
@@ -104,17 +104,21 @@ class Steps:
 
     def add(self, clause: tree.Let | tree.Require, scope: Scope, applied: tuple[Span, ...] = ()) -> None:
         """Compile one clause in `scope`; `applied` are the places where contracts around it are applied."""
-        if len(self.steps) + len(self.post) > _MOST_STEPS:
-            if not self.full:
-                self.full = True
-                span = applied[0] if applied else clause.span
-                scope.error("A011", span, f"this comes to more than {_MOST_STEPS} requirements",
-                            help="contracts count at every place that applies them")
+        if self.full or len(self.steps) + len(self.post) > _MOST_STEPS:
+            self._overflow(clause, scope, applied)
             return
         if isinstance(clause, tree.Let):
             self._let(clause, scope)
         else:
             self._require(clause, scope, applied)
+
+    def _overflow(self, clause: tree.Let | tree.Require, scope: Scope, applied: tuple[Span, ...]) -> None:
+        """Report it once, and leave the contracts that lead here out from now on."""
+        if not self.full:
+            scope.error("A011", applied[0] if applied else clause.span, "this comes to more than "
+                        f"{_MOST_STEPS} requirements", help="contracts count at every place that applies them")
+        self.full = True
+        scope.environment.overflowing.extend(scope.environment.active)
 
     def _let(self, clause: tree.Let, scope: Scope) -> None:
         step = define_let(clause, scope)
@@ -141,6 +145,10 @@ class Steps:
         self, call: tree.Call, clause: tree.Require, entry: Entry, scope: Scope, applied: tuple[Span, ...]
     ) -> None:
         contract: tree.Contract = entry.declaration
+        if any(known is contract for known in scope.environment.overflowing):
+            self.full = True
+            scope.environment.overflowing.extend(scope.environment.active)
+            return
         if any(active is contract for active in scope.environment.active):
             scope.error("A008", call.span, f"contract `{contract.name}` comes to apply itself", label="applied again",
                         labels=[Label(contract.span, "it is defined here")])
@@ -174,7 +182,8 @@ class Steps:
             inner.pass_flags(scope, argument.id, name)
             entry = scope.lookup(argument.id)
             if entry is not None and entry.slot is not None:
-                inner.add(Entry(name, "variable", contract.span, opened(entry.type), entry.slot, entry.names), shadows=True)
+                type_ = opened(entry.type)
+                inner.add(Entry(name, "variable", contract.span, type_, entry.slot, entry.names), shadows=True)
                 return
         if compiled.option_only or compiled.failed:
             inner.add(Entry(name, "let", contract.span, compiled.type, names=compiled.names, compiled=compiled),

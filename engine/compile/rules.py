@@ -18,7 +18,7 @@ from apportion.engine.values import Unknown
 from apportion.grammar import tree
 from apportion.grammar.diagnostics import Label
 
-__all__ = ["compile_emit", "compile_invariant", "compile_rule", "guard_holds", "order_rules"]
+__all__ = ["compile_emit", "compile_invariant", "compile_rule", "order_rules"]
 
 ClauseT = TypeVar("ClauseT", bound=tree.Node)
 
@@ -46,7 +46,7 @@ def _patterns(rule: tree.Rule | tree.Invariant, scope: Scope, *, claims: bool) -
     return pattern, givens
 
 
-def guard_holds(body: Sequence[tree.Node], scope: Scope) -> bool:
+def _guard_holds(body: Sequence[tree.Node], scope: Scope) -> bool:
     """Do all `when` guards hold with the options of this load? One that is not known does not."""
     holds = True
     for when in _of(tree.When, body):
@@ -60,20 +60,21 @@ def guard_holds(body: Sequence[tree.Node], scope: Scope) -> bool:
 
 def compile_rule(
     rule: tree.Rule, position: int, over: frozenset[str], options: Mapping[str, CompiledOption], file: Scope
-) -> CompiledRule | None:
-    """The rule, or None where it has errors (which are in the diagnostics)."""
+) -> tuple[CompiledRule | None, bool]:
+    """The rule, None where it has errors (which are in the diagnostics), and whether its guard holds."""
     before = len(file.diagnostics)
     scope = file.rule_scope()
     patterns = _patterns(rule, scope, claims=True)
     if patterns is None:
-        return None
+        return None, False
+    holds = _guard_holds(rule.body, scope.child())
     parts = _Clauses(rule, options, scope)
     for clause in rule.body:
         parts.add(clause)
     if len(file.diagnostics) > before:
-        return None
+        return None, holds
     pattern, givens = patterns
-    return CompiledRule(
+    compiled = CompiledRule(
         name=rule.name,
         position=position,
         over=over,
@@ -93,6 +94,7 @@ def compile_rule(
         source_name=rule.span.source.name,
         speaks_of_subgraphs=scope.frame.speaks_of_subgraphs,
     )
+    return compiled, holds
 
 
 @define
@@ -180,11 +182,11 @@ def compile_emit(clause: tree.Emit, scope: Scope) -> CompiledEmit:
 def compile_invariant(invariant: tree.Invariant, file: Scope) -> CompiledInvariant | None:
     """The invariant, or None where its guard is false or it has errors (which are in the diagnostics)."""
     before = len(file.diagnostics)
-    holds = guard_holds(invariant.body, file.rule_scope())
     scope = file.rule_scope()
     patterns = _patterns(invariant, scope, claims=False)
     if patterns is None:
         return None
+    holds = _guard_holds(invariant.body, scope.child())
     steps = Steps()
     for clause in invariant.body:
         if isinstance(clause, (tree.Let, tree.Require)):
@@ -210,8 +212,10 @@ def order_rules(rules: Sequence[tree.Rule], scope: Scope) -> Mapping[str, frozen
                 scope.error("A005", rule.name_span, f"rule `{rule.name}` is over `{name}`, which does not exist",
                             help=suggest(name, by_name))
     found = {rule.name: _reached(rule, by_name) for rule in rules}
+    reported: set[str] = set()
     for name, reached in found.items():
-        if name in reached:
+        if name in reached and name not in reported:
+            reported |= reached
             scope.error("A008", by_name[name].name_span, f"rule `{name}` comes to be over itself",
                         labels=[Label(by_name[other].name_span, "and this one is over it again")
                                 for other in sorted(reached) if other != name and name in found[other]],

@@ -113,7 +113,7 @@ def is_in(item: Any, container: Any) -> Any:
         if not isinstance(container, (tuple, frozenset)):
             return Unknown("what is searched is no list and no set")
         same_shape = (member for member in container if isinstance(member, tuple) == isinstance(item, tuple))
-        return k_any(*(compare("==", item, member) for member in same_shape))
+        return k_any(compare("==", item, member) for member in same_shape)
     return k_in(number(item) if isinstance(item, Value) else item, container)
 
 

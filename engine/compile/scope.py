@@ -110,7 +110,8 @@ class Environment:
     """What all scopes of one load share: the tables of the files, and the diagnostics found so far.
 
     `resolve` completes a file-level name when it is first asked for, so that their order does not matter. `active` are
-    the declarations that are being compiled, `depth` counts how deeply, `seen` the findings made.
+    the declarations that are being compiled, `depth` counts how deeply, `overflowing` are contracts that come to too
+    much and functions with errors, `seen` the findings made.
     """
 
     diagnostics: list[Diagnostic] = Factory(list)
@@ -123,6 +124,7 @@ class Environment:
     declared: dict[str, Op] = Factory(dict)
     disjoint: dict[str, frozenset[str]] = Factory(dict)
     active: list[Any] = Factory(list)
+    overflowing: list[Any] = Factory(list)
     resolve: Callable[[Entry], Entry] | None = None
     depth: int = 0
     seen: set[tuple[str, int, int, str]] = Factory(set)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from attrs import evolve, frozen
 
 from apportion.engine.compile.core import compile_expression, constant, failed, suggest
@@ -116,7 +117,7 @@ class _Resolver:
         environment = self.scope.environment
         if any(active is entry.declaration for active in environment.active):
             self._circle(entry)
-            return evolve(entry, compiled=failed())
+            return evolve(entry, compiled=constant(OPSET, frozenset()) if entry.kind == "ops" else failed())
         environment.active.append(entry.declaration)
         try:
             found = self._ops(entry) if entry.kind == "ops" else self._let(entry)
@@ -178,10 +179,12 @@ def _declare_ops(statements: Sequence[tree.DeclareOp], scope: Scope) -> list[Dia
 
 
 def _difference(op: Op) -> str | None:
+    if not torch._C._jit_get_schemas_for_operator(f"{op.namespace}::{op.base}"):
+        return None  # the library is not loaded: nothing to compare with
     try:
         return schema_difference(op, schema_of(op.name))
     except UnknownOp:
-        return None
+        return f"the registered {op.namespace}.{op.base} has no overload {op.overload}"
 
 
 def _options(statements: Sequence[tree.OptionDecl], scope: Scope) -> dict[str, CompiledOption]:

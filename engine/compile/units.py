@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -35,11 +34,13 @@ class Unit:
 @frozen(eq=False)
 class Program:
     """A file and all that it uses. `statements` are in the order of the text, each with its file, those of a used file
-    at the place of its `use`; `root` is None where it could not be read."""
+    at the place of its `use`; `root` is None where it could not be read. `complete` is unset where a part of the whole
+    is missing, so that names of it would only seem to be undefined."""
 
     root: Unit | None
     units: tuple[Unit, ...]
     statements: tuple[tuple[tree.Statement, Unit], ...]
+    complete: bool
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -58,7 +59,7 @@ def read_program(text: str, name: str, folder: Path, path: Path | None = None) -
     reader = _Reader()
     key = None if path is None else _key(path)
     root = reader.unit(text, name, folder, key, is_root=True)
-    return Program(root, tuple(reader.units), tuple(reader.statements), tuple(reader.diagnostics))
+    return Program(root, tuple(reader.units), tuple(reader.statements), reader.complete, tuple(reader.diagnostics))
 
 
 def read_text(path: Path) -> str:
@@ -92,6 +93,7 @@ class _Reader:
     done: set[str] = Factory(set)
     open: dict[str, Span | None] = Factory(dict)
     used_at: Span | None = None
+    complete: bool = True
 
     def error(self, code: str, span: Span | None, message: str, **more: object) -> None:
         """Record an error."""
@@ -100,14 +102,17 @@ class _Reader:
     def unit(self, text: str, name: str, folder: Path, key: str | None, *, is_root: bool) -> Unit | None:
         """Read one file, then what it uses."""
         if self._other_language(text, name):
+            self.complete = False
             return None
         result = parse(text, name)
         self.diagnostics.extend(result.diagnostics)
         if result.file is None:
+            self.complete = False
             return None
         unit = Unit(result.file.span.source, result.file, is_root)
         self.units.append(unit)
         if not self._check_structure(unit):
+            self.complete = False
             return unit
         if key is not None:
             self.open[key] = self.used_at
@@ -149,6 +154,7 @@ class _Reader:
         except (OSError, ValueError) as error:
             message = f'`use "{use.path}"`: {unreadable(_shown(path), error)}'
             self.error("A010", use.span, message, help=_near(use.path, path))
+            self.complete = False
             return
         self.done.add(key)
         outer, self.used_at = self.used_at, use.span
@@ -234,7 +240,3 @@ def _near(text: str, path: Path) -> str | None:
     prefix = text[: text.rindex("/") + 1] if "/" in text else ""
     return "did you mean " + " or ".join(f'`use "{prefix}{name}"`' for name in near) + "?"
 
-
-def statements_of(program: Program, kind: type) -> Iterator[tree.Statement]:
-    """The statements of one kind, in the order of the text."""
-    return (statement for statement, _ in program.statements if isinstance(statement, kind))
