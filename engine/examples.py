@@ -281,9 +281,22 @@ def build_example(example: tree.Example, rules: RuleSet) -> ExampleProgram:
         made = builder.call(step.call)
         if step.name is not None:
             builder.names[step.name] = made
-    returned = [node for node in builder.calls if not node.users]
-    builder.graph.output(tuple(returned))
+    unused = [node for node in builder.calls if not node.users]
+    builder.graph.output(tuple(output for node in unused for output in _outputs(builder.graph, node)))
     return ExampleProgram(fx.GraphModule(builder.root, builder.graph), tuple(builder.calls))
+
+
+def _outputs(graph: fx.Graph, node: fx.Node) -> list[fx.Node]:
+    """What a node gives: itself, or where it has several outputs each of them."""
+    value = node.meta["val"]
+    if not isinstance(value, tuple | list):
+        return [node]
+    outputs = []
+    for index, item in enumerate(value):
+        made = graph.call_function(operator.getitem, (node, index))
+        made.meta["val"] = item
+        outputs.append(made)
+    return outputs
 
 
 def _word(value: Any, kind: str) -> Any:

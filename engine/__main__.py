@@ -1,0 +1,7 @@
+"""`python -m apportion.engine` is the command `apportion`."""
+
+import sys
+
+from apportion.engine.cli.main import main
+
+sys.exit(main())
