@@ -1,0 +1,43 @@
+"""The reference backend: PyTorch itself. A delegate's bytes are the partition as `torch.export.save` writes it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from apportion.backends.bytes import pack, unpack
+from apportion.backends.portable import debug_handles, portable
+from apportion.engine.lower.details import BackendDetails, Executable, PreprocessResult
+from apportion.engine.result import CompileSpec
+
+__all__ = ["EagerBackend"]
+
+_KIND = "eager/1"
+
+
+class EagerBackend(BackendDetails):
+    """Runs a partition op by op, as PyTorch does without any backend."""
+
+    @staticmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        """Serialize the partition, weights included."""
+        program = portable(edge_program)
+        buffer = io.BytesIO()
+        torch.export.save(program, buffer)
+        return PreprocessResult(pack(_KIND, {"program": buffer.getvalue()}), debug_handles(edge_program))
+
+    @classmethod
+    def load(cls, processed_bytes: bytes, compile_specs: list[CompileSpec], named_data: Any = None) -> Executable:
+        """Deserialize; buffers that the partition took over live in what is returned."""
+        parts = unpack(processed_bytes, _KIND)
+        module = torch.export.load(io.BytesIO(parts["program"])).module(check_guards=False)
+
+        def run(*inputs: Any) -> Sequence[Any]:
+            outputs = module(*inputs)
+            return outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+
+        return run
