@@ -261,6 +261,8 @@ def _emit_call(made: _Graph, cut: Cut, delegate: LoweredBackendModule) -> None:
         getitem = graph.call_function(operator.getitem, (call, place))
         getitem.meta = {key: value for key, value in node.meta.items() if key not in _SCRATCH}
         made.env[node] = getitem
+    for node in cut.repeated:
+        _copy(made, node)
 
 
 def _call_meta(cut: Cut) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
 
-__all__ = ["difference", "fake_copy"]
+__all__ = ["copied", "difference", "fake_copy"]
 
 logger = logging.getLogger("apportion")
 
@@ -42,7 +42,7 @@ def _fake_copy(program: ExportedProgram) -> ExportedProgram:
             known[id(value)] = mode.from_tensor(value, static_shapes=True)
         return known[id(value)]
 
-    module = _copied(program.graph_module, {})
+    module = copied(program.graph_module)
     return ExportedProgram(
         root=module,
         graph=module.graph,
@@ -62,8 +62,12 @@ def _mode_of(program: ExportedProgram) -> FakeTensorMode:
     return found if found is not None else FakeTensorMode(allow_non_fake_inputs=True)
 
 
-def _copied(module: fx.GraphModule, done: dict[int, fx.GraphModule]) -> fx.GraphModule:
+def copied(module: fx.GraphModule) -> fx.GraphModule:
     """The module with a graph of its own, those of its branches too; attributes that are no graphs are shared."""
+    return _copied(module, {})
+
+
+def _copied(module: fx.GraphModule, done: dict[int, fx.GraphModule]) -> fx.GraphModule:
     if id(module) in done:
         return done[id(module)]
     graph = fx.Graph()

@@ -35,8 +35,9 @@ class Cut:
     """One partition of one graph.
 
     `nodes` in graph order; `constants` the placeholders that move in, `attributes` the `get_attr` nodes copied in,
-    `inputs` and `outputs` the nodes whose values cross the border; `writes` the buffers it takes over, each with the
-    node that computes what it holds afterwards.
+    `inputs` and `outputs` the nodes whose values cross the border; `repeated` the nodes inside that make sizes which
+    are needed outside: a delegate gives tensors, so they are computed there again; `writes` the buffers it takes over,
+    each with the node that computes what it holds afterwards.
     """
 
     tag: str
@@ -47,6 +48,7 @@ class Cut:
     attributes: dict[fx.Node, Any] = field(factory=dict)
     inputs: dict[fx.Node, None] = field(factory=dict)
     outputs: list[fx.Node] = field(factory=list)
+    repeated: list[fx.Node] = field(factory=list)
     writes: list[tuple[fx.Node, InputSpec]] = field(factory=list)
 
     @property
@@ -216,16 +218,28 @@ def _find_inputs(cut: Cut, belongs: Mapping[fx.Node, Cut], movable: Mapping[fx.N
 def _find_outputs(
     cut: Cut, belongs: Mapping[fx.Node, Cut], output: fx.Node, slots: Mapping[fx.Node, list[int]], owned: set[int]
 ) -> None:
-    for node in cut.nodes:
-        read = any(user is not output and belongs.get(user) is not cut for user in node.users)
-        if read or any(place not in owned for place in slots.get(node, ())):
-            if _is_tuple(node):
-                raise TagError(f"the tuple {node.name} would come out of the delegate {cut.tag}")
+    needed: set[fx.Node] = set()
+    for node in reversed(cut.nodes):
+        read = node in needed or any(user is not output and belongs.get(user) is not cut for user in node.users)
+        if not read and all(place in owned for place in slots.get(node, ())):
+            continue
+        if _is_tuple(node):
+            raise TagError(f"the tuple {node.name} would come out of the delegate {cut.tag}")
+        if _is_scalar(node):
+            cut.repeated.append(node)
+            needed.update(source for source in node.all_input_nodes if belongs.get(source) is cut)
+        else:
             cut.outputs.append(node)
+    cut.outputs.reverse()
+    cut.repeated.reverse()
+
+
+def _is_scalar(node: fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
 def _has_use(cut: Cut) -> bool:
-    """Dead code stays where it is; what has effects is worth a call without outputs."""
+    """Dead code and sizes alone stay where they are; what has effects is worth a call without outputs."""
     if cut.outputs or cut.writes:
         return True
     return any((op := op_of(node)) is not None and op.has_effects for node in cut.nodes)
