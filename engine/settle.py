@@ -233,17 +233,21 @@ class _Settling:
         """Drop a whole partition for which a `reject` holds, or that computes nothing anybody uses."""
         if not group.blocks:
             return
+        self._drop_unused(group)
+        if not group.blocks or not self.policy.rejects:
+            return
         everyone = [c for b in group.blocks for c in b.candidates]
-        if not self.border(group).outputs and not any(n.op is not None and n.op.has_effects for n in group.nodes):
-            self.take_back(group, [(c, self.attempt(Cause.UNUSED, c)) for c in everyone])
-            return
-        if not self.policy.rejects:
-            return
         frame = self._frame(group)
         self._lets(frame)
         cutoff = next((r for r in self.policy.rejects if r.evaluate(frame) is True), None)
         if cutoff is not None:
             self.take_back(group, [(c, self._cutoff(Cause.REJECTED, c, cutoff, frame)) for c in everyone])
+
+    def _drop_unused(self, group: Group) -> None:
+        """Dead code alone makes no delegate."""
+        if not self.border(group).outputs and not any(n.op is not None and n.op.has_effects for n in group.nodes):
+            everyone = [c for b in group.blocks for c in b.candidates]
+            self.take_back(group, [(c, self.attempt(Cause.UNUSED, c)) for c in everyone])
 
     def _frame(self, group: Group) -> list[Any]:
         policy = self.policy
@@ -269,6 +273,9 @@ class _Settling:
             for limit in (policy.max_nodes, policy.max_inputs, policy.max_outputs, policy.max_constant_bytes)
         ):
             groups = [piece for group in groups for piece in self._split(group)]
+            for group in groups:
+                if group.blocks:
+                    self._drop_unused(group)
         least = policy.min_nodes or 0
         for group in groups:
             size = len(group.nodes)
@@ -295,7 +302,8 @@ class _Settling:
         if too_big(range(len(blocks))) is None:
             return [group]
         units = [Unit(tuple([n.position for n in b.nodes])) for b in blocks]
-        pieces, misfits = split(self.flow, units, lambda indices: too_big(indices) is None)
+        connected = self.policy.merge == "adjacent"
+        pieces, misfits = split(self.flow, units, lambda indices: too_big(indices) is None, connected)
         for index in misfits:
             lone = Group([blocks[index]])
             self._drop(lone, too_big([index]) or "")
