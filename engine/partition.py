@@ -67,6 +67,8 @@ def partition(
     for method, one in methods_of(program):
         run.method(method, ProgramFacts.of(one))
     result = run.finish(program)
+    for pattern in run.wishes.unmet:
+        logger.warning("`%s` (exclude or only) is the name of no node, op or module of this program", pattern)
     if strict:
         _check_strict(result.report)
     log = logger.warning if result.report.share < _LITTLE else logger.info
@@ -196,6 +198,7 @@ class _Method:
     wishes: Wishes
     parts: list[_Part] = field(factory=list)
     owned: dict[GraphFacts, dict[Value, str]] = field(factory=dict)
+    unwanted: dict[Value, str] = field(factory=dict)
     attempts: Attempts = field(factory=Attempts)
     rounds: int = 0
 
@@ -203,6 +206,8 @@ class _Method:
         """All backends in one graph, in order of precedence."""
         flow = flow_of(graph)
         owners = self.owned.setdefault(graph, {})
+        if self.wishes.exclude or self.wishes.only:
+            self.unwanted.update({node: why for node in graph.calls if (why := self.wishes.refusal(node)) is not None})
         fixed: list[list[int]] = []
         for rules in self.sets:
             attempts = Attempts(self.attempts.best)
@@ -236,7 +241,7 @@ class _Method:
         owner = owners.get(node)
         if owner is not None:
             return Attempt(Cause.LOST, (6, 0), backend=owner, rule=None, detail=f"{owner}, which has precedence")
-        unwanted = self.wishes.refusal(node)
+        unwanted = self.unwanted.get(node)
         if unwanted is not None:
             return Attempt(Cause.EXCLUDED, (9, 0), detail=unwanted)
         foreign = foreign_tag(node.fx)
@@ -247,6 +252,10 @@ class _Method:
         return None
 
     def _branches(self, node: Value, rule: CompiledRule, backend_id: str) -> str | None:
+        for inner in node.subgraphs:
+            barred = self._barred(inner)
+            if barred is not None:
+                return barred
         if rule.speaks_of_subgraphs:
             return None
         for inner in node.subgraphs:
@@ -255,6 +264,17 @@ class _Method:
             if missing is not None:
                 op = missing.op.name if missing.op is not None else "?"
                 return f"`{missing.name}` ({op}) in {inner.path} is left"
+        return None
+
+    def _barred(self, graph: GraphFacts) -> str | None:
+        """What must not be claimed, in a branch or deeper; then nothing around it can be claimed whole."""
+        waiting = [graph]
+        while waiting:
+            inner = waiting.pop()
+            for call in inner.calls:
+                if call in self.unwanted or foreign_tag(call.fx) is not None:
+                    return f"`{call.name}` in {inner.path} is not to be claimed"
+                waiting.extend(call.subgraphs)
         return None
 
     def dissolved(self, graph: GraphFacts) -> bool:

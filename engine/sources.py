@@ -23,7 +23,7 @@ def load_all(rules: Rules, options: Mapping[str, Any] | None = None) -> tuple[Ru
     An option is written `name`, and goes to every file that has it, or `BackendId.name`. Raises `OptionError` for one
     that no file has, `RulesError` for a broken file, `ProgramError` for something that is no rules.
     """
-    given = [rules] if isinstance(rules, str | Path | RuleSet) else list(rules)
+    given = list(rules) if isinstance(rules, Sequence) and not isinstance(rules, str) else [rules]
     if not given:
         raise ProgramError("no rules were given; name a shipped file, a path, or a loaded rule set")
     for one in given:
@@ -47,6 +47,8 @@ def _distribute(options: Mapping[str, Any], sets: Sequence[RuleSet]) -> list[dic
             known = sorted({option for one in sets for option in one.option_decls})
             near = nearest(name, known)
             hint = f"did you mean `{near[0]}`?" if near else "known options: " + (", ".join(known) or "none")
+            if name in known:
+                hint = "the backends are called " + ", ".join(f"`{one.backend_id}`" for one in sets)
             raise OptionError(f"there is no option `{key}` in {', '.join(one.name for one in sets)}; {hint}")
         for index in takers:
             chosen[index][name] = value

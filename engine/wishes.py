@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field
 
 from apportion.engine.compile.rulesets import RuleSet
 from apportion.engine.errors import OptionError
@@ -20,12 +20,13 @@ def _patterns(given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-@frozen
+@define
 class Wishes:
-    """`exclude` and `only`: glob patterns that a node's name, op or module path may match."""
+    """`exclude` and `only`: glob patterns that a node's name, op or module path may match; `met` are those that did."""
 
     exclude: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
+    met: set[str] = field(factory=set)
 
     @classmethod
     def of(cls, exclude: str | Iterable[str], only: str | Iterable[str]) -> Wishes:
@@ -34,12 +35,19 @@ class Wishes:
 
     def refusal(self, node: Value) -> str | None:
         """Why the caller does not want a node delegated; None where it may be."""
+        met = [pattern for pattern in (*self.exclude, *self.only) if matches(pattern, node)]
+        self.met.update(met)
         for pattern in self.exclude:
-            if matches(pattern, node):
+            if pattern in met:
                 return f"exclude `{pattern}`"
-        if self.only and not any(matches(pattern, node) for pattern in self.only):
+        if self.only and not any(pattern in met for pattern in self.only):
             return "not among only " + ", ".join(f"`{p}`" for p in self.only)
         return None
+
+    @property
+    def unmet(self) -> list[str]:
+        """The patterns that meant no node of the program."""
+        return [pattern for pattern in (*self.exclude, *self.only) if pattern not in self.met]
 
 
 def matches(pattern: str, node: Value) -> bool:

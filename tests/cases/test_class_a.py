@@ -39,7 +39,8 @@ def test_A2_branches_that_cross_merge_at_most_once(merge: str) -> None:
     program = exported(crossing, torch.randn(3))
     partition(
         program,
-        f'rule all_but_relu {{ match y = {{aten.{{sin,cos}}.default, aten.add.Tensor}}(*xs) }} partition {{ merge = "{merge}" }}',
+        "rule all_but_relu { match y = {aten.{sin,cos}.default, aten.add.Tensor}(*xs) }"
+        f' partition {{ merge = "{merge}" }}',
     )
     assert nx.is_directed_acyclic_graph(quotient(program))
     tagged = tags(program)
