@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Union, cast
 
@@ -16,13 +15,14 @@ from apportion.engine.facts.arguments import Argument, call_arguments, nodes_in,
 from apportion.engine.facts.control_flow import CONTROL_FLOW
 from apportion.engine.facts.layout import dim_order_of
 from apportion.engine.facts.lazy import lazy
-from apportion.engine.ops import Op, is_assertion, is_size_query, op_of, python_name
+from apportion.engine.facts.recorded import mark_of, module_path, source_name
+from apportion.engine.ops import Op, is_assertion, is_size_query, op_of
 from apportion.engine.values import Dim, Unknown, make_dim
 
 if TYPE_CHECKING:
     from apportion.engine.facts.graph import GraphFacts
 
-__all__ = ["Value", "name_of_target"]
+__all__ = ["Value"]
 
 Sizes = Union["tuple[int | Dim, ...]", Unknown]
 
@@ -372,12 +372,7 @@ class Value:
     @lazy
     def module(self) -> str:
         """The path of the `nn.Module` whose code it comes from ("" for the outermost, or if nobody recorded it)."""
-        stack = self.fx.meta.get("nn_module_stack") or {}
-        entries = [v for v in stack.values() if isinstance(v, tuple) and v and v[0] != _NO_STACK]
-        path = str(entries[-1][0]) if entries else ""
-        if self.fx.op == "call_module" and not entries:
-            return str(self.fx.target)
-        return _ROOT.sub("", path)
+        return module_path(self.fx)
 
     @lazy
     def source(self) -> str:
@@ -385,26 +380,11 @@ class Value:
 
         A strict export records the object itself; otherwise there is only the function's own name.
         """
-        stack = self.fx.meta.get("source_fn_stack")
-        if stack:
-            return name_of_target(stack[-1][1])
-        recorded = self.fx.meta.get("torch_fn")
-        if isinstance(recorded, tuple) and len(recorded) == 2:
-            return str(recorded[1]).partition(".")[2] or str(recorded[1])
-        return ""
+        return source_name(self.fx)
 
     def mark(self, path: str) -> Any:
         """What `node.meta` holds under a dotted path: plain data (numbers, strings, lists of them), else unknown."""
-        found = _lookup(self.fx.meta, path.split("."))
-        plain = _plain(found)
-        if isinstance(plain, Unknown):
-            return Unknown(f"{self.name} has no mark {path}" if found is _MISSING else f"{path}: {plain.reason}")
-        return plain
-
-
-_NO_STACK = "_empty_nn_module_stack_from_metadata_hook"
-# How torch.compile writes the outermost module.
-_ROOT = re.compile(r"^L\['\w+'\]\.?|^L__self___")
+        return mark_of(self.fx, path)
 
 
 def _in_order(values: Mapping[Value, None]) -> tuple[Value, ...]:
@@ -428,37 +408,3 @@ def _kind_of(val: object) -> str:
         return "a sub-graph"
     words = {torch.SymInt: "a size", torch.SymBool: "a truth value", torch.SymFloat: "a number", int: "a number"}
     return words.get(type(val), f"a {type(val).__name__}")
-
-
-def name_of_target(target: Any) -> str:
-    """The name that the ops of rules files have for a function or module class."""
-    return target if isinstance(target, str) else python_name(target)
-
-
-_MISSING = object()
-
-
-def _lookup(mapping: Any, parts: list[str]) -> Any:
-    """The item under a dotted path, the longest key first: keys may have dots themselves."""
-    if not parts:
-        return mapping
-    if not isinstance(mapping, dict):
-        return _MISSING
-    for end in range(len(parts), 0, -1):
-        key = ".".join(parts[:end])
-        if key in mapping:
-            found = _lookup(mapping[key], parts[end:])
-            if found is not _MISSING:
-                return found
-    return _MISSING
-
-
-def _plain(found: Any) -> Any:
-    if isinstance(found, (bool, int, float, str, bytes, torch.dtype)) or found is None:
-        return found
-    if isinstance(found, (tuple, list)):
-        items = tuple(_plain(i) for i in found)
-        return next((i for i in items if isinstance(i, Unknown)), items)
-    if isinstance(found, (set, frozenset)) and all(isinstance(i, (int, float, str)) for i in found):
-        return frozenset(found)
-    return Unknown(f"a {type(found).__name__} is no plain data")

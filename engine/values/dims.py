@@ -1,14 +1,9 @@
-"""Values of the rules language that PyTorch has no type for: what is not known, and sizes that are symbolic.
-
-Nothing here evaluates a `SymInt` or a `SymBool`: a comparison is decided by the ranges that the program proves, or
-it is `Unknown`. So no operation of this module adds a guard to a shape environment.
-"""
+"""Symbolic sizes: expressions over symbols, with the ranges that a program proves for them."""
 
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Union, cast
 
 import sympy as _sympy
@@ -19,62 +14,14 @@ from torch.utils._sympy.functions import FloorDiv, IntTrueDiv, Max, Min, Mod, Py
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
+from apportion.engine.values.unknown import Kleene, Unknown
+
+__all__ = ["DIVISION_BY_ZERO", "Dim", "Number", "Ranges", "make_dim"]
+
 sympy: Any = _sympy  # its annotations are too few to check against
 _MIN: Any = Min
 _MAX: Any = Max
 Expression = Any  # sympy.Expr
-
-__all__ = [
-    "COMPARISONS",
-    "UNKNOWN",
-    "Dim",
-    "Kleene",
-    "Number",
-    "Ranges",
-    "Unknown",
-    "arith",
-    "is_unknown",
-    "k_all",
-    "k_and",
-    "k_any",
-    "k_compare",
-    "k_implies",
-    "k_in",
-    "k_not",
-    "k_or",
-    "make_dim",
-]
-
-
-@frozen
-class Unknown:
-    """What is not known, and why. It satisfies no requirement.
-
-    Asking for its truth is a mistake of the caller (`x is True` asks whether something holds), so `bool` raises
-    TypeError.
-    """
-
-    reason: str = ""
-
-    def __bool__(self) -> bool:
-        raise TypeError(f"the truth of an unknown value was asked for ({self.reason or 'no reason given'})")
-
-    def __str__(self) -> str:
-        return f"unknown ({self.reason})" if self.reason else "unknown"
-
-
-UNKNOWN: Final = Unknown()
-
-Kleene = Union[bool, Unknown]
-"""True, False, or not known."""
-
-
-def is_unknown(value: object) -> bool:
-    """Whether `value` is an `Unknown`."""
-    return isinstance(value, Unknown)
-
-
-# --- symbolic sizes --------------------------------------------------------------------------------------------
 
 
 class Ranges:
@@ -162,9 +109,6 @@ def _expression_of(value: Number) -> Expression:
     if isinstance(value, Dim):
         return value.expr
     return sympy.Integer(value) if isinstance(value, int) else sympy.Float(value)
-
-
-_SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @frozen(eq=False, repr=False)
@@ -311,7 +255,7 @@ def _never_equal(expression: Expression, limit: Expression) -> bool:
     return common > 1 and int(constant) % common != 0
 
 
-_ZERO = Unknown("division by zero")
+DIVISION_BY_ZERO = Unknown("division by zero")
 
 
 def _binary(op: str, left: object, right: object) -> Any:
@@ -325,7 +269,7 @@ def _binary(op: str, left: object, right: object) -> Any:
     if op in ("/", "//", "%"):
         low, high = ranges.bounds(b)
         if low <= 0 and high >= 0:
-            return _ZERO if low == high else Unknown(f"division by zero is possible: {right} may be 0")
+            return DIVISION_BY_ZERO if low == high else Unknown(f"division by zero is possible: {right} may be 0")
     try:
         return _simplest(_OPERATIONS[op](a, b, ranges), ranges)
     except (ArithmeticError, AssertionError, TypeError, ValueError) as error:
@@ -358,158 +302,3 @@ _OPERATIONS: Mapping[str, Callable[[Expression, Expression, Ranges], Expression]
     "//": _floor_divide,
     "%": _modulo,
 }
-
-_ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-}
-
-
-def arith(op: str, a: Any, b: Any) -> Any:
-    """`a op b` for numbers and dims (`+ - * / // %`), and `+` for lists; else, and for a division by zero, unknown.
-
-    Never raises.
-    """
-    if isinstance(a, Unknown):
-        return a
-    if isinstance(b, Unknown):
-        return b
-    lists = isinstance(a, (tuple, list)) and isinstance(b, (tuple, list))
-    numbers = isinstance(a, (int, float, Dim)) and isinstance(b, (int, float, Dim))
-    if lists and op == "+":
-        return (*a, *b)
-    if not numbers:
-        return Unknown(f"{_described(a)} {op} {_described(b)} has no value")
-    try:
-        return _ARITHMETIC[op](a, b)
-    except ZeroDivisionError:
-        return _ZERO
-    except (ArithmeticError, ValueError) as error:
-        return Unknown(f"{a} {op} {b} can't be computed: {error}")
-
-
-def _described(value: object) -> str:
-    if value is None:
-        return "none"
-    return str(value) if isinstance(value, (int, float, str, Dim)) else type(value).__name__
-
-
-# --- three values ----------------------------------------------------------------------------------------------
-
-
-def k_not(a: Kleene) -> Kleene:
-    """`not a`."""
-    return a if isinstance(a, Unknown) else not a
-
-
-def k_and(*values: Kleene) -> Kleene:
-    """False if one is False, else the first unknown, else True."""
-    return k_all(values)
-
-
-def k_or(*values: Kleene) -> Kleene:
-    """True if one is True, else the first unknown, else False."""
-    return k_any(values)
-
-
-def k_implies(a: Kleene, b: Kleene) -> Kleene:
-    """`not a or b`."""
-    return k_any((k_not(a), b))
-
-
-def k_all(values: Iterable[Kleene]) -> Kleene:
-    """`k_and` over any number, True for none; stops at the first False."""
-    unknown: Unknown | None = None
-    for value in values:
-        if isinstance(value, Unknown):
-            unknown = value if unknown is None else unknown
-        elif not value:
-            return False
-    return True if unknown is None else unknown
-
-
-def k_any(values: Iterable[Kleene]) -> Kleene:
-    """`k_or` over any number, False for none; stops at the first True."""
-    unknown: Unknown | None = None
-    for value in values:
-        if isinstance(value, Unknown):
-            unknown = value if unknown is None else unknown
-        elif value:
-            return True
-    return False if unknown is None else unknown
-
-
-COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
-
-def k_compare(op: str, a: Any, b: Any) -> Kleene:
-    """`a op b`; `op` is one of `== != < <= > >=`.
-
-    Numbers compare by value (2 and 2.0 are equal), dims by what their ranges prove, lists element by element (of
-    different lengths: not equal), `none` equals only itself, anything else by plain equality. An order between
-    things that have none is unknown. Never raises.
-    """
-    if isinstance(a, Unknown):
-        return a
-    if isinstance(b, Unknown):
-        return b
-    if isinstance(a, Dim) and isinstance(b, (int, float, Dim)):
-        return a.compare(op, b)
-    if isinstance(b, Dim) and isinstance(a, (int, float)):
-        return b.compare(_SWAPPED[op], a)
-    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-        return _compare_lists(op, a, b)
-    if op in ("==", "!="):
-        try:
-            return bool(COMPARISONS[op](a, b))
-        except Exception as error:  # a foreign object's own comparison
-            return Unknown(f"{_described(a)} {op} {_described(b)} can't be compared: {error}")
-    if _ordered(a, b):
-        return bool(COMPARISONS[op](a, b))
-    return Unknown(f"{_described(a)} {op} {_described(b)} can't be compared")
-
-
-def _ordered(a: Any, b: Any) -> bool:
-    return (isinstance(a, (int, float)) and isinstance(b, (int, float))) or (isinstance(a, str) and isinstance(b, str))
-
-
-def _compare_lists(op: str, a: tuple[Any, ...] | list[Any], b: tuple[Any, ...] | list[Any]) -> Kleene:
-    if op not in ("==", "!="):
-        return Unknown(f"lists have no order ({op}); compare them element by element in all(…) or any(…)")
-    equal: Kleene = False
-    if len(a) == len(b):
-        equal = k_all(k_compare("==", x, y) for x, y in zip(a, b, strict=True))
-    return equal if op == "==" else k_not(equal)
-
-
-def k_in(a: Any, container: Any) -> Kleene:
-    """Whether `container` (a list, a set, a `range`, a string) has an element equal to `a`."""
-    if isinstance(a, Unknown):
-        return a
-    if isinstance(container, Unknown):
-        return container
-    if isinstance(container, str):
-        return a in container if isinstance(a, str) else False
-    if isinstance(container, range) and container.step == 1:
-        return k_and(k_compare(">=", a, container.start), k_compare("<", a, container.stop))
-    if isinstance(container, (frozenset, set)) and not isinstance(a, (Dim, tuple, list)):
-        try:
-            if a in container:
-                return True
-        except TypeError:
-            pass
-    try:
-        return k_any(k_compare("==", a, item) for item in container)
-    except TypeError:
-        return Unknown(f"{_described(container)} has no elements")
