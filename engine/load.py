@@ -130,9 +130,8 @@ def _error(message: str, help: str | None = None, span: Span | None = None) -> D
 
 def _backend(program: Program, options: Mapping[str, Any] | None) -> RuleSet:
     problem = _emptiness(program) or _no_backend(program)
-    errors = [diagnostic for diagnostic in program.diagnostics if diagnostic.is_error]
-    if problem is not None and not errors:
-        raise RulesError([problem])
+    if problem is not None and program.complete:
+        raise RulesError([problem, *program.diagnostics])
     return compile_program(program, options)
 
 

@@ -147,7 +147,7 @@ def _defined(expr: tree.Call, entry: Entry, scope: Scope) -> Compiled:
         return failed()
     if any(known is declaration for known in scope.environment.overflowing):
         return failed()
-    slots, bound, body = _body(entry, declaration, expr.arguments, arguments, scope)
+    slots, bound, body = _body(entry, expr, arguments, scope)
     if body.failed:
         scope.environment.overflowing.append(declaration)
         return failed(frozenset().union(*(argument.names for argument in arguments)))
@@ -170,13 +170,10 @@ def _report_recursion(expr: tree.Call, declaration: tree.Let, scope: Scope) -> N
 
 
 def _body(
-    entry: Entry,
-    declaration: tree.Let,
-    written: Sequence[tree.Expr | tree.Comprehension],
-    arguments: Sequence[Compiled],
-    scope: Scope,
+    entry: Entry, expr: tree.Call, arguments: Sequence[Compiled], scope: Scope
 ) -> tuple[tuple[int, ...], frozenset[str], Compiled]:
-    flags = tuple(_flags(node, scope) for node in written)
+    declaration: tree.Let = entry.declaration
+    flags = tuple(_flags(node, scope) for node in expr.arguments)
     types = [opened(argument.type) for argument in arguments]
     key = (id(declaration), tuple(types), flags)
     known: tuple[tuple[int, ...], frozenset[str], Compiled] | None = scope.frame.functions.get(key)
@@ -184,7 +181,7 @@ def _body(
         return known
     inner = (entry.scope or scope).for_call_from(scope)
     slots, bound = [], set()
-    for name, type_, node in zip(declaration.parameters or (), types, written, strict=True):
+    for name, type_, node in zip(declaration.parameters or (), types, expr.arguments, strict=True):
         slot = scope.frame.slot()
         hidden = f"{name}@{slot}"
         inner.add(Entry(name, "variable", declaration.span, type_, slot, frozenset({hidden})), shadows=True)
@@ -192,11 +189,8 @@ def _body(
             inner.pass_flags(scope, node.id, name)
         slots.append(slot)
         bound.add(hidden)
-    scope.environment.active.append(declaration)
-    try:
+    with scope.environment.inside(declaration, expr.span):
         body = compile_expression(declaration.value, inner)
-    finally:
-        scope.environment.active.pop()
     found = (tuple(slots), frozenset(bound), body)
     scope.frame.functions[key] = found
     return found

@@ -154,9 +154,8 @@ def _check_definitions(statements: list[tree.Statement], scope: Scope) -> None:
         if isinstance(statement, (tree.OpsDecl, tree.Let)) and getattr(statement, "parameters", None) is None:
             scope.lookup(name)
         elif isinstance(statement, tree.Let):
-            scope.environment.active.append(statement)
-            compile_expression(statement.value, _with_parameters(statement.parameters or (), statement.span, scope))
-            scope.environment.active.pop()
+            with scope.environment.inside(statement):
+                compile_expression(statement.value, _with_parameters(statement.parameters or (), statement.span, scope))
         elif isinstance(statement, tree.Contract):
             _check_contract(statement, scope)
         elif isinstance(statement, tree.PatternDecl):
@@ -175,11 +174,10 @@ def _with_parameters(parameters: tuple[str, ...], span: Span, scope: Scope) -> S
 
 def _check_contract(contract: tree.Contract, scope: Scope) -> None:
     inner = _with_parameters(contract.parameters, contract.span, scope)
-    scope.environment.active.append(contract)
     steps = Steps()
-    for clause in contract.body:
-        steps.add(clause, inner)
-    scope.environment.active.pop()
+    with scope.environment.inside(contract):
+        for clause in contract.body:
+            steps.add(clause, inner)
 
 
 def _use_of(pattern: tree.PatternDecl) -> tree.Choice:

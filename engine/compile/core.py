@@ -123,12 +123,19 @@ def combine(
     pure = pure and all(part.pure for part in parts)
     by_option = any(part.by_option for part in parts)
     if pure and not free:
-        value = evaluate([None] * scope.frame.size)
+        value = _at_load(evaluate, scope)
         if value is TOO_LARGE:
             scope.error("A011", expr.span, "this is too large to compute")
             return failed()
         return constant(type, value, by_option=by_option)
     return Compiled(type, evaluate, free, pure, by_option, None, weight, height)
+
+
+def _at_load(evaluate: Evaluate, scope: Scope) -> Any:
+    try:
+        return evaluate([None] * scope.frame.size)
+    except Exception as error:  # what a table's function cannot do with odd literals is unknown, as it is at run time
+        return Unknown(f"it cannot be computed: {type(error).__name__}: {error}")
 
 
 def suggest(name: str, candidates: Iterable[str]) -> str | None:

@@ -161,12 +161,9 @@ class Steps:
         inner = (entry.scope or scope).for_call_from(scope)
         for name, argument in zip(contract.parameters, call.arguments, strict=True):
             self._bind(name, argument, contract, scope, inner)
-        scope.environment.active.append(contract)
-        try:
+        with scope.environment.inside(contract, call.span):
             for step in contract.body:
                 self.add(step, inner, (*applied, clause.span))
-        finally:
-            scope.environment.active.pop()
 
     def _bind(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from attrs import Factory, define, evolve, field, frozen
@@ -110,8 +111,8 @@ class Environment:
     """What all scopes of one load share: the tables of the files, and the diagnostics found so far.
 
     `resolve` completes a file-level name when it is first asked for, so that their order does not matter. `active` are
-    the declarations that are being compiled, `depth` counts how deeply, `overflowing` are contracts that come to too
-    much and functions with errors, `seen` the findings made.
+    the declarations that are being compiled, `callers` the places that called them, `depth` counts how deeply.
+    `overflowing` are contracts that come to too much and functions with errors, `seen` the findings made.
     """
 
     diagnostics: list[Diagnostic] = Factory(list)
@@ -124,10 +125,23 @@ class Environment:
     declared: dict[str, Op] = Factory(dict)
     disjoint: dict[str, frozenset[str]] = Factory(dict)
     active: list[Any] = Factory(list)
+    callers: list[Span] = Factory(list)
     overflowing: list[Any] = Factory(list)
     resolve: Callable[[Entry], Entry] | None = None
     depth: int = 0
     seen: set[tuple[str, int, int, str]] = Factory(set)
+
+    @contextmanager
+    def inside(self, declaration: Any, caller: Span | None = None) -> Iterator[None]:
+        """While the body of `declaration` is compiled, for `caller` where it is used at a certain place."""
+        callers = self.callers
+        self.active.append(declaration)
+        self.callers = [] if caller is None else [*callers, caller]
+        try:
+            yield
+        finally:
+            self.active.pop()
+            self.callers = callers
 
 
 @define(eq=False)
@@ -207,9 +221,9 @@ class Scope:
             if key in self.environment.seen:
                 return
             self.environment.seen.add(key)
-        self.diagnostics.append(
-            Diagnostic(code, Severity.error, message, span, label, tuple(labels), tuple(notes), help)
-        )
+        callers = self.environment.callers[-1:]
+        shown = (*labels, *(Label(caller, "it is used here") for caller in callers if caller != span))
+        self.diagnostics.append(Diagnostic(code, Severity.error, message, span, label, shown, tuple(notes), help))
 
     # --- declaring -------------------------------------------------------------------------------------------------
 

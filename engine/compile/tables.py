@@ -118,11 +118,8 @@ class _Resolver:
         if any(active is entry.declaration for active in environment.active):
             self._circle(entry)
             return evolve(entry, compiled=constant(OPSET, frozenset()) if entry.kind == "ops" else failed())
-        environment.active.append(entry.declaration)
-        try:
+        with environment.inside(entry.declaration):
             found = self._ops(entry) if entry.kind == "ops" else self._let(entry)
-        finally:
-            environment.active.pop()
         environment.entries[entry.name] = found
         return found
 
