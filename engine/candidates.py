@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from attrs import define, field, frozen
 
@@ -122,17 +122,20 @@ class Matcher:
     refusal: Refusal
     attempts: Attempts
     branches: Callable[[Value, CompiledRule], str | None]
-    _invariant_cache: dict[tuple[int, Value], Attempt | None] = field(factory=dict)
-    _file_emits: Emits | Attempt | None = None
+    _verdicts: dict[Value, Attempt | None] = field(factory=dict)
+    _invariants: _ByOp[CompiledInvariant] = field(init=False)
+
+    @_invariants.default
+    def _index(self) -> _ByOp[CompiledInvariant]:
+        return _ByOp.index(self.rules.invariants)
 
     def candidates(self) -> list[Candidate]:
         """A candidate for every rule and root at which the rule fits at all, in file order, then graph order."""
-        by_op, anywhere = _dispatch(self.rules)
+        by_op = _ByOp.index(self.rules.rules)
         found: list[Candidate] = []
         for node in self.graph.calls:
             op = node.op
-            named = by_op.get(op.name, ()) if op is not None else ()
-            for rule in _merged(named, anywhere):
+            for rule in by_op.of("" if op is None else op.name):
                 candidate = Candidate(rule, node, self._variants(rule, node))
                 if candidate.advance() is not None:
                     found.append(candidate)
@@ -215,19 +218,14 @@ class Matcher:
         )
 
     def _breaks_invariant(self, node: Value) -> Attempt | None:
-        for index, invariant in enumerate(self.rules.invariants):
-            key = (index, node)
-            if key not in self._invariant_cache:
-                self._invariant_cache[key] = self._check_invariant(invariant, node)
-            broken = self._invariant_cache[key]
-            if broken is not None:
-                return broken
-        return None
+        """Why no rule of the file may claim a node; each node is asked once."""
+        if node not in self._verdicts:
+            op = "" if node.op is None else node.op.name
+            checks = (self._check_invariant(invariant, node) for invariant in self._invariants.of(op))
+            self._verdicts[node] = next((broken for broken in checks if broken is not None), None)
+        return self._verdicts[node]
 
     def _check_invariant(self, invariant: CompiledInvariant, node: Value) -> Attempt | None:
-        ops = invariant.pattern.ops
-        if ops is not None and (node.op is None or node.op.name not in ops):
-            return None
         for choice in invariant.pattern.choices:
             try:
                 bound = Search(invariant.frame_size).fits(choice, node)
@@ -326,19 +324,27 @@ def _bind_given(given: Pattern, frame: list[Any], bound: Mapping[Any, Any]) -> b
     return False
 
 
-def _dispatch(rules: RuleSet) -> tuple[dict[str, list[CompiledRule]], list[CompiledRule]]:
-    by_op: dict[str, list[CompiledRule]] = {}
-    anywhere: list[CompiledRule] = []
-    for rule in rules.rules:
-        if rule.pattern.ops is None:
-            anywhere.append(rule)
-        else:
-            for name in rule.pattern.ops:
-                by_op.setdefault(name, []).append(rule)
-    return by_op, anywhere
+RuleT = TypeVar("RuleT", CompiledRule, CompiledInvariant)
 
 
-def _merged(named: list[CompiledRule] | tuple[()], anywhere: list[CompiledRule]) -> list[CompiledRule]:
-    if not anywhere:
-        return list(named)
-    return sorted([*named, *anywhere], key=lambda rule: rule.position)
+@define(eq=False)
+class _ByOp(Generic[RuleT]):
+    """Rules or invariants by the op of their root, each list in file order; made once, so that a node costs no more
+    where there are many that name other ops."""
+
+    _named: dict[str, list[RuleT]] = field(factory=dict)
+    _anywhere: list[RuleT] = field(factory=list)
+
+    @classmethod
+    def index(cls, everything: Sequence[RuleT]) -> _ByOp[RuleT]:
+        """Sort them by the ops that their roots can be."""
+        anywhere = [one for one in everything if one.pattern.ops is None]
+        named: dict[str, list[RuleT]] = {op: [] for one in everything for op in one.pattern.ops or ()}
+        for one in everything:
+            for op in named if one.pattern.ops is None else one.pattern.ops:
+                named[op].append(one)
+        return cls(named, anywhere)
+
+    def of(self, op: str) -> list[RuleT]:
+        """Those whose root can be this op."""
+        return self._named.get(op, self._anywhere)
