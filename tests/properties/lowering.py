@@ -103,11 +103,13 @@ def contracted(
 
 
 def lower_plain(module: fx.GraphModule, groups: Mapping[fx.Node, str],
-                order: Sequence[tuple[fx.Node, fx.Node]] = ()) -> fx.GraphModule:
+                order: Sequence[tuple[fx.Node, fx.Node]] = (),
+                instead: Mapping[str, fx.GraphModule] | None = None) -> fx.GraphModule:
     """A module that calls one submodule for each group, and the other nodes as they are.
 
-    `groups` names the group of each node that is in one; `order` are edges beside those of data. Parameters and
-    buffers are shared with `module`. Raises CannotRun where the groups make a cycle or a tuple crosses a border.
+    `groups` names the group of each node that is in one; `order` are edges beside those of data; `instead` are
+    modules to use in place of attributes (branches that are lowered already). Parameters and buffers are shared
+    with `module`. Raises CannotRun where the groups make a cycle or a tuple crosses a border.
     """
     place = {node: number for number, node in enumerate(module.graph.nodes)}
     members: dict[str, list[fx.Node]] = defaultdict(list)
@@ -120,16 +122,17 @@ def lower_plain(module: fx.GraphModule, groups: Mapping[fx.Node, str],
         raise CannotRun(f"a cycle: {networkx.find_cycle(quotient)}")
     # Neighbours are tried in the graph's own order; where that is free, a group runs as late as its last node.
     last = {item: place[members[item][-1]] if item in members else place[item] for item in quotient}
+    source = _Source(module, instead or {})
     made = fx.Graph()
     root: dict[str, Any] = {}
     env: dict[fx.Node, fx.Node] = {}
     for number, item in enumerate(networkx.lexicographical_topological_sort(quotient, key=last.__getitem__)):
         if item in members:
-            _call_group(module, made, root, env, members[item], f"part_{number}")
+            _call_group(source, made, root, env, members[item], f"part_{number}")
         else:
             env[item] = made.node_copy(item, lambda node: env[node])
             if item.op == "get_attr" or item.op == "call_module":
-                root[item.target] = _attribute(module, item.target)
+                root[item.target] = source.attribute(item.target)
     _placeholders_first(made)
     lowered = fx.GraphModule(_Root(root), made)
     for name, value in root.items():
@@ -144,8 +147,15 @@ class _Root(torch.nn.Module):
             _set_attribute(self, name, value)
 
 
-def _attribute(module: torch.nn.Module, target: str) -> Any:
-    return operator.attrgetter(target)(module)
+class _Source:
+    """Where the attributes of a graph come from."""
+
+    def __init__(self, module: torch.nn.Module, instead: Mapping[str, fx.GraphModule]) -> None:
+        self.module = module
+        self.instead = instead
+
+    def attribute(self, target: str) -> Any:
+        return self.instead[target] if target in self.instead else operator.attrgetter(target)(self.module)
 
 
 def _set_attribute(module: torch.nn.Module, target: str, value: Any) -> None:
@@ -172,7 +182,7 @@ def _placeholders_first(graph: fx.Graph) -> None:
             first = node
 
 
-def _call_group(module: fx.GraphModule, made: fx.Graph, root: dict[str, Any], env: dict[fx.Node, fx.Node],
+def _call_group(origin: _Source, made: fx.Graph, root: dict[str, Any], env: dict[fx.Node, fx.Node],
                 nodes: Sequence[fx.Node], name: str) -> None:
     inner = fx.Graph()
     own: dict[fx.Node, fx.Node] = {}
@@ -181,7 +191,7 @@ def _call_group(module: fx.GraphModule, made: fx.Graph, root: dict[str, Any], en
     inputs: list[fx.Node] = []
     for source in dict.fromkeys(source for node in nodes for source in node.all_input_nodes if source not in inside):
         if source.op == "get_attr":
-            attributes[source.target] = _attribute(module, source.target)
+            attributes[source.target] = origin.attribute(source.target)
             own[source] = inner.get_attr(source.target)
         else:
             if isinstance(source.meta.get("val"), (tuple, list)):
@@ -192,7 +202,7 @@ def _call_group(module: fx.GraphModule, made: fx.Graph, root: dict[str, Any], en
     for node in nodes:
         own[node] = inner.node_copy(node, lambda n: own[n])
         if node.op == "call_module":
-            attributes[node.target] = _attribute(module, node.target)
+            attributes[node.target] = origin.attribute(node.target)
     _placeholders_first(inner)
     outputs = [node for node in nodes if any(user not in inside for user in node.users)]
     for node in outputs:

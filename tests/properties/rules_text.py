@@ -81,7 +81,7 @@ class _Writer:
             leaves += [f"{v}.rank", f"{v}.numel", f"len({v}.users)", f"len({v}.shape)", f"{v}.nbytes", f"{v}.shape[-1]",
                        f"{v}.storage_offset", f"{v}.dtype.itemsize", f"prod({v}.shape)", f"{v}.shape[0]",
                        f"len({v}.strides)", f"sum({v}.dim_order)", f"len({v}.shape[1:])", f"len({v}.inputs)",
-                       f"flops({v})", f"len({v}.name)"]
+                       f"flops({v})", f"len({v}.op.tags)"]
         if scope.lists:
             leaves += [f"len({self.pick(scope.lists)})", f"len(distinct({self.pick(scope.lists)}))"]
         if scope.numbers:
@@ -139,7 +139,7 @@ class _Writer:
             f"even_rank({v})", f"odd_rank({v})", f"unheard_of({v})", f"{v} == {w}", f"{v}.rank == {w}.rank",
             f"is_flat({v})", f"{v} is none or {v}.rank > 0", f"all(len(u.users) < 3 for u in {v}.users)",
             f"any(u.op == aten.relu.default for u in {v}.users)", f'{v}.source != "x"', f"same_qparams({v}, {w})",
-            f"{v}.op == aten.sum.dim_IntList implies {v}.keepdim",
+            "x.op == aten.sum.dim_IntList implies x.keepdim" if "x" in scope.values else "option.flag",
         ])
 
     def about_node(self, n: str) -> str:
@@ -225,8 +225,8 @@ class _Writer:
         scope.lists.append("xs")
         scope.claimed.append("y")
         ops = self.pick([f"{{{self.braces(UNARY)}, {self.braces(BINARY)}}}", f"{{{self.braces(EVERY, 12)}}}",
-                         "every_op", "activations", f"{{{self.braces(VIEWS)}}}", f"{{{self.braces(MATRIX)}}}", "float_ops",
-                         f"{{{self.braces(REDUCE)}, activations}}" if self.chance(.0) else "float_ops"])
+                         "every_op", "activations", f"{{{self.braces(VIEWS)}}}", f"{{{self.braces(MATRIX)}}}",
+                         "float_ops"])
         return [f"match y = {ops}(*xs)"]
 
     def one_op(self, scope: Scope) -> list[str]:
@@ -242,7 +242,10 @@ class _Writer:
             ("aten.permute.default(x, d)", "aten.permute.default(constant float32[2,4], [1, 0])"),
         ])
         scope.op = example
-        return [f"match y = {text}", self.pick(["require d is literal", "require d == d", "require possible(d > -9)"])]
+        demands = ["require d is literal", "require d == d"]
+        if "permute" not in text:
+            demands.append("require possible(d > -9)")
+        return [f"match y = {text}", self.pick(demands)]
 
     def linear(self, scope: Scope) -> str:
         scope.values += ["x", "w"]

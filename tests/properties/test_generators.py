@@ -128,7 +128,8 @@ def _around(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def test_programs_draw_every_group_of_steps() -> None:
     drawn = collections.Counter(step.name for seed in range(60) for step in draw_program(seed).steps)
     wanted = {"relu", "linear_bias", "cat", "stack", "topk", "max", "split", "layer_norm", "cond", "rand_like",
-              "dropout", "assert", "item", "view written", "mul_", "state0 add_", "times size", "constants", "unbind", "where"}
+              "dropout", "assert", "item", "view written", "mul_", "state0 add_", "times size", "constants", "unbind",
+              "where"}
     assert wanted <= set(drawn)
 
 
@@ -145,4 +146,4 @@ def test_every_construct_of_the_language_is_drawn_and_parses() -> None:
             elif has(type(item)) and isinstance(item, tree.Node):
                 seen.add(type(item).__name__)
                 waiting.extend(getattr(item, field.name) for field in fields(type(item)) if field.name != "span")
-    assert seen >= {name for name in tree.__all__} - NOT_WRITTEN
+    assert seen >= set(tree.__all__) - NOT_WRITTEN
