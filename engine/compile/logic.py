@@ -9,7 +9,7 @@ from apportion.engine import facts
 from apportion.engine.compile.core import combine, compile_expression, failed, handles, suggest
 from apportion.engine.compile.runtime import calculate, compare
 from apportion.engine.compile.scope import Compiled, Evaluate, Scope
-from apportion.engine.compile.types import BOOL, NUMBER, is_numeric, join
+from apportion.engine.compile.types import BOOL, NUMBER, is_numeric, join, mixable
 from apportion.engine.values import Unknown, k_not
 from apportion.grammar import tree
 
@@ -100,6 +100,10 @@ def _not(expr: tree.Unary, scope: Scope) -> Compiled:
 def _conditional(expr: tree.Conditional, scope: Scope) -> Compiled:
     test = compile_expression(expr.condition, scope, BOOL)
     then, otherwise = compile_expression(expr.then, scope), compile_expression(expr.otherwise, scope)
+    if not (then.failed or otherwise.failed) and not mixable(then.type, otherwise.type):
+        what = f"this is {otherwise.type.phrase}, and the other branch {then.type.phrase}"
+        scope.error("A004", expr.otherwise.span, what, label=str(otherwise.type))
+        return failed()
     if test.option_only and not test.failed and isinstance(test.value, bool):
         return then if test.value else otherwise
     condition, yes, no = test.evaluate, then.evaluate, otherwise.evaluate

@@ -9,7 +9,17 @@ from apportion.engine.compile.dtypes import ALIASES, DTYPES
 from apportion.engine.compile.opsets import resolve_ops
 from apportion.engine.compile.runtime import Interval
 from apportion.engine.compile.scope import PARTITION_NAMES, Compiled, Entry, Scope
-from apportion.engine.compile.types import DTYPE, NUMBER, OPSET, Type, join_all, list_of, set_of, type_of_literal
+from apportion.engine.compile.types import (
+    DTYPE,
+    NUMBER,
+    OPSET,
+    Type,
+    join_all,
+    list_of,
+    mixable,
+    set_of,
+    type_of_literal,
+)
 from apportion.grammar import tree
 
 __all__ = ["slot_reader"]
@@ -103,6 +113,8 @@ def _expansion(expr: tree.OpExpansion, scope: Scope) -> Compiled:
 @handles(tree.ListExpr)
 def _list(expr: tree.ListExpr, scope: Scope) -> Compiled:
     parts = [compile_expression(item, scope) for item in expr.items]
+    if not _check_alike(expr, parts, scope):
+        return failed()
     readers = [part.evaluate for part in parts]
 
     def evaluate(frame: list[Any]) -> Any:
@@ -118,7 +130,8 @@ def _set(expr: tree.SetExpr, scope: Scope) -> Compiled:
     if kinds & {"op", "opset"} and all(part.option_only for part in parts if not part.failed):
         return _op_set(expr, parts, kinds, scope)
     item = join_all(part.type for part in parts)
-    _check_alike(expr, parts, scope)
+    if not _check_alike(expr, parts, scope):
+        return failed()
     readers = [part.evaluate for part in parts]
     known = all(part.option_only for part in parts)
 
@@ -140,17 +153,19 @@ def _op_set(expr: tree.SetExpr, parts: list[Compiled], kinds: set[str], scope: S
     return constant(OPSET, frozenset().union(*(part.value for part in parts)), by_option=by_option)
 
 
-def _check_alike(expr: tree.SetExpr, parts: list[Compiled], scope: Scope) -> None:
-    """A set of a dtype and a number is a slip, whatever it is used for."""
+def _check_alike(expr: tree.SetExpr | tree.ListExpr, parts: list[Compiled], scope: Scope) -> bool:
+    """A dtype and a number side by side are a slip, whatever the list or set is used for."""
     first: Type | None = None
     for item, part in zip(expr.items, parts, strict=True):
         if part.type.kind in {"any", "none"}:
             continue
         if first is None:
             first = part.type
-        elif first.kind != part.type.kind and not {first.kind, part.type.kind} <= {"int", "float", "number"}:
-            scope.error("A004", item.span, f"this is {part.type.phrase} in a set of {first}", label=str(part.type))
-            return
+        elif not mixable(first, part.type):
+            what = "set" if isinstance(expr, tree.SetExpr) else "list"
+            scope.error("A004", item.span, f"this is {part.type.phrase} in a {what} of {first}", label=str(part.type))
+            return False
+    return True
 
 
 @handles(tree.RangeExpr)

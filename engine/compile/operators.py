@@ -20,6 +20,7 @@ from apportion.engine.compile.types import (
     is_numeric,
     join,
     list_of,
+    mixable,
 )
 from apportion.engine.values import Unknown, k_and, k_not
 from apportion.grammar import tree
@@ -66,7 +67,13 @@ def _arithmetic_type(node: tree.Binary, left: Type, right: Type, scope: Scope) -
     if kinds <= {"op", "opset", "set", "any"} and node.op in {"|", "-"} and kinds != {"any"}:
         sets = join(left, right)
         if kinds & {"op", "opset"}:
+            if "set" in kinds and not {left, right} & {Type("set", (ANY,))}:
+                _mismatch(node, left, right, scope)
+                return None
             return OPSET
+        if kinds == {"set"} and not mixable(left.item, right.item):
+            _mismatch(node, left, right, scope)
+            return None
         return sets if sets.kind == "set" else ANY
     if node.op == "|":
         _mismatch(node, left, right, scope)

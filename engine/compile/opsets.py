@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from itertools import product
 from typing import Any, Protocol
 
+from apportion.engine.compile.dtypes import DTYPES
 from apportion.engine.ops import Op, UnknownOp, resolve_op
 from apportion.grammar import tree
 from apportion.grammar.diagnostics import Span, nearest
@@ -45,7 +46,8 @@ def dotted_name(expr: tree.Expr) -> str | None:
 def is_op_name(expr: tree.Expr, names: Names) -> bool:
     """Is it a dotted name whose first part means nothing else here?"""
     dotted = dotted_name(expr)
-    return dotted is not None and names.lookup(dotted.split(".", 1)[0]) is None
+    root = "" if dotted is None else dotted.split(".", 1)[0]
+    return dotted is not None and root not in DTYPES and names.lookup(root) is None
 
 
 def resolve_ops(expr: tree.Expr, names: Names) -> frozenset[str]:

@@ -34,6 +34,7 @@ __all__ = [
     "join",
     "join_all",
     "list_of",
+    "mixable",
     "opened",
     "set_of",
     "tuple_of",
@@ -171,6 +172,14 @@ def comparable(left: Type, right: Type) -> bool:
     return kinds in ({"device", "str"}, {"bool", "number"}) or (
         kinds == {"bool", "value"} and is_numeric(left if left.kind == "value" else right)
     )
+
+
+_PLAIN = frozenset({"bool", "int", "float", "number", "str", "bytes"})
+
+
+def mixable(left: Type, right: Type) -> bool:
+    """Is it no slip to have both in one list, or as the two branches of a conditional?"""
+    return comparable(left, right) or {left.kind, right.kind} <= _PLAIN
 
 
 def join(left: Type, right: Type) -> Type:
