@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from apportion.engine.lower.errors import DelegateError
+from apportion.engine.lowering.errors import DelegateError
 
 __all__ = ["pack", "unpack"]
 

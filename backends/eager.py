@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 
 from apportion.backends.bytes import pack, unpack
 from apportion.backends.portable import debug_handles, portable
-from apportion.engine.lower.details import BackendDetails, Executable, PreprocessResult
+from apportion.engine.lowering.details import BackendDetails, Executable, PreprocessResult
 from apportion.engine.result import CompileSpec
 
 __all__ = ["EagerBackend"]

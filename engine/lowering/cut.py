@@ -15,8 +15,8 @@ import torch.fx as fx
 from attrs import define, field
 from torch.export.graph_signature import InputSpec
 
-from apportion.engine.lower.errors import TagError
-from apportion.engine.lower.owner import Owner
+from apportion.engine.lowering.errors import TagError
+from apportion.engine.lowering.owner import Owner
 from apportion.engine.ops import op_of
 from apportion.engine.tag import TAG
 

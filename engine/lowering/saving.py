@@ -23,12 +23,13 @@ from attrs import define, field
 from torch.export import ExportedProgram
 
 from apportion.engine.errors import ProgramError
-from apportion.engine.lower.assemble import graphs_of
-from apportion.engine.lower.call import apportion_call_delegate, attach
-from apportion.engine.lower.copies import copied
-from apportion.engine.lower.errors import BackendNotFoundError, FormatError
-from apportion.engine.lower.find import backend_named
-from apportion.engine.lower.module import LoweredBackendModule
+from apportion.engine.lowering.assemble import graphs_of
+from apportion.engine.lowering.call import apportion_call_delegate, attach
+from apportion.engine.lowering.copies import copied
+from apportion.engine.lowering.errors import BackendNotFoundError, FormatError
+from apportion.engine.lowering.find import backend_named
+from apportion.engine.lowering.inner import ranges_in
+from apportion.engine.lowering.module import LoweredBackendModule
 from apportion.engine.result import CompileSpec
 from apportion.engine.version import __version__
 
@@ -161,7 +162,7 @@ def _with_module(program: ExportedProgram, module: fx.GraphModule, **changed: An
     state = {"state_dict": program.state_dict, "constants": program.constants, **changed}
     return ExportedProgram(
         root=module, graph=module.graph, graph_signature=program.graph_signature,
-        range_constraints=program.range_constraints, module_call_graph=program.module_call_graph,
+        range_constraints=ranges_in(module, module.graph, program.range_constraints), module_call_graph=program.module_call_graph,
         verifiers=[program.verifier], **state,
     )
 

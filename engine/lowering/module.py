@@ -12,10 +12,10 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.utils import _pytree as pytree
 
-from apportion.engine.lower.call import apportion_call_delegate
-from apportion.engine.lower.details import Executable
-from apportion.engine.lower.errors import BackendNotFoundError, DelegateError
-from apportion.engine.lower.find import backend_named
+from apportion.engine.lowering.call import apportion_call_delegate
+from apportion.engine.lowering.details import Executable
+from apportion.engine.lowering.errors import BackendNotFoundError, DelegateError
+from apportion.engine.lowering.find import backend_named
 from apportion.engine.result import CompileSpec
 
 __all__ = ["LoweredBackendModule"]

@@ -13,17 +13,18 @@ from attrs import define
 from torch.export import ExportedProgram
 
 from apportion.engine.errors import ProgramError
-from apportion.engine.lower.assemble import assemble, graphs_of
-from apportion.engine.lower.copies import difference, fake_copy
-from apportion.engine.lower.cut import Cut, cut_graph
-from apportion.engine.lower.errors import ChangedGraphError, MethodError, PartitionerError
-from apportion.engine.lower.inner import program_of
-from apportion.engine.lower.module import LoweredBackendModule
-from apportion.engine.lower.owner import Owner
-from apportion.engine.lower.preprocess import Fallback, Job, compile_all, compile_each, lower_program
+from apportion.engine.lowering.assemble import assemble, graphs_of
+from apportion.engine.lowering.cache import Cache
+from apportion.engine.lowering.copies import difference, fake_copy
+from apportion.engine.lowering.cut import Cut, cut_graph
+from apportion.engine.lowering.errors import ChangedGraphError, MethodError, PartitionerError
+from apportion.engine.lowering.inner import program_of
+from apportion.engine.lowering.module import LoweredBackendModule
+from apportion.engine.lowering.owner import Owner
+from apportion.engine.lowering.preprocess import Fallback, Job, compile_all, compile_each, lower_program
 from apportion.engine.result import CompileSpec, DelegationSpec
 
-__all__ = ["MethodProgramsPartitionerSpec", "disable_validation", "to_backend", "validation_disabled"]
+__all__ = ["MethodProgramsPartitionerSpec", "disable_validation", "lower_decided", "to_backend", "validation_disabled"]
 
 logger = logging.getLogger("apportion")
 
@@ -83,8 +84,7 @@ def _(backend_id: str, program: ExportedProgram, compile_specs: Sequence[Compile
 
 @to_backend.register
 def _(program: ExportedProgram, partitioner: Any, *, fallback: Fallback = ()) -> ExportedProgram:
-    method = _Method("forward", program, partitioner)
-    return method.assembled(compile_each(method.jobs, fallback))
+    return lower_decided(program, partitioner, fallback)
 
 
 @to_backend.register
@@ -108,6 +108,14 @@ def _(programs: dict[str, ExportedProgram], decision: Any, *, fallback: Fallback
         each = {name: _OneMethod(one, decision.partition_tags, decision) for name, one in tagged.items()}
     lowered: dict[str, ExportedProgram] = to_backend(MethodProgramsPartitionerSpec(programs, each), fallback=fallback)
     return lowered
+
+
+def lower_decided(
+    program: ExportedProgram, partitioner: Any, fallback: Fallback = (), cache: Cache | None = None
+) -> ExportedProgram:
+    """`to_backend` for one program, with delegates from a cache where it has them."""
+    method = _Method("forward", program, partitioner)
+    return method.assembled(compile_each(method.jobs, fallback, cache))
 
 
 @define

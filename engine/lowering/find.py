@@ -6,8 +6,8 @@ import importlib
 import importlib.util
 from importlib.metadata import EntryPoint, entry_points
 
-from apportion.engine.lower.details import BackendDetails
-from apportion.engine.lower.errors import BackendNotFoundError, BackendUnavailableError
+from apportion.engine.lowering.details import BackendDetails
+from apportion.engine.lowering.errors import BackendNotFoundError, BackendUnavailableError
 from apportion.grammar.diagnostics import nearest
 
 __all__ = ["GROUP", "backend_named", "known_backends"]

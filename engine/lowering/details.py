@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from attrs import define
 from torch.export import ExportedProgram
 
-from apportion.engine.lower.errors import MethodError
+from apportion.engine.lowering.errors import MethodError
 from apportion.engine.result import CompileSpec
 
 __all__ = ["BackendDetails", "Executable", "PreprocessResult"]

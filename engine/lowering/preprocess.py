@@ -10,11 +10,12 @@ import torch.fx as fx
 from attrs import define, field
 from torch.export import ExportedProgram
 
-from apportion.engine.lower.cut import Cut
-from apportion.engine.lower.details import BackendDetails, PreprocessResult
-from apportion.engine.lower.errors import BackendNotFoundError, MethodError, PreprocessError
-from apportion.engine.lower.find import backend_named
-from apportion.engine.lower.module import LoweredBackendModule
+from apportion.engine.lowering.cache import Cache, fingerprint
+from apportion.engine.lowering.cut import Cut
+from apportion.engine.lowering.details import BackendDetails, PreprocessResult
+from apportion.engine.lowering.errors import BackendNotFoundError, MethodError, PreprocessError
+from apportion.engine.lowering.find import backend_named
+from apportion.engine.lowering.module import LoweredBackendModule
 from apportion.engine.result import CompileSpec, DelegationSpec
 
 __all__ = ["GRAPH", "Fallback", "Job", "compile_all", "compile_each", "lower_program"]
@@ -51,10 +52,15 @@ def lower_program(backend_id: str, program: ExportedProgram, specs: Sequence[Com
     return _delegate(program, backend_id, given, result)
 
 
-def compile_each(jobs: Sequence[Job], fallback: Fallback) -> dict[int, LoweredBackendModule]:
-    """A delegate for each cut (by `id`), one at a time. Raises PreprocessError where nobody is left to ask."""
+def compile_each(
+    jobs: Sequence[Job], fallback: Fallback, cache: Cache | None = None
+) -> dict[int, LoweredBackendModule]:
+    """A delegate for each cut (by `id`), one at a time; what `cache` holds is not compiled again.
+
+    Raises PreprocessError where nobody is left to ask.
+    """
     others = _sequence(fallback)
-    return {id(job.cut): made for job in jobs if (made := _compile(job, job.spec, others)) is not None}
+    return {id(job.cut): made for job in jobs if (made := _compile(job, job.spec, others, cache)) is not None}
 
 
 def compile_all(jobs: Sequence[Job], fallback: Fallback) -> dict[int, LoweredBackendModule]:
@@ -113,7 +119,7 @@ def _sequence(fallback: Fallback) -> tuple[Union[str, DelegationSpec], ...]:
 
 
 def _compile(
-    job: Job, spec: DelegationSpec, others: Sequence[Union[str, DelegationSpec]]
+    job: Job, spec: DelegationSpec, others: Sequence[Union[str, DelegationSpec]], cache: Cache | None
 ) -> LoweredBackendModule | None:
     """Ask one backend, then the rest; None where the nodes are to stay in the graph."""
     problem: Exception
@@ -125,9 +131,7 @@ def _compile(
         problem = missing
     else:
         try:
-            given = list(spec.compile_specs)
-            result = backend.preprocess(backend.copy_exported_program_for_preprocess(job.program, given), given)
-            return _delegate(job.program, spec.backend_id, given, result)
+            return _delegate(job.program, spec.backend_id, spec.compile_specs, _result(job, backend, spec, cache))
         except Exception as raised:
             problem = raised
     if not others:
@@ -137,7 +141,18 @@ def _compile(
     if first == GRAPH:
         return None
     following = first if isinstance(first, DelegationSpec) else DelegationSpec(first)
-    return _compile(job, following, rest)
+    return _compile(job, following, rest, cache)
+
+
+def _result(job: Job, backend: type[BackendDetails], spec: DelegationSpec, cache: Cache | None) -> PreprocessResult:
+    given = list(spec.compile_specs)
+    key = fingerprint(job.program, spec.backend_id, given) if cache is not None else ""
+    result = cache.get(key) if cache is not None else None
+    if result is None:
+        result = backend.preprocess(backend.copy_exported_program_for_preprocess(job.program, given), given)
+        if cache is not None:
+            cache.put(key, result)
+    return result
 
 
 def _next_step(following: Union[str, DelegationSpec]) -> str:

@@ -24,11 +24,11 @@ from torch.export.graph_signature import (
 )
 from torch.utils import _pytree as pytree
 
-from apportion.engine.lower.cut import NO_COPY, Cut
-from apportion.engine.lower.owner import CONSTANT_KINDS, Owner
+from apportion.engine.lowering.cut import NO_COPY, Cut
+from apportion.engine.lowering.owner import CONSTANT_KINDS, Owner
 from apportion.engine.tag import TAG
 
-__all__ = ["argument_of", "call_graph", "program_of"]
+__all__ = ["argument_of", "call_graph", "program_of", "ranges_in"]
 
 _SCRATCH = (TAG, NO_COPY)
 
@@ -76,7 +76,7 @@ class _Builder:
             graph=self.graph,
             graph_signature=signature,
             state_dict=self.state,
-            range_constraints=dict(self.owner.program.range_constraints),
+            range_constraints=ranges_in(self.root, self.graph, self.owner.program.range_constraints),
             module_call_graph=call_graph(len(user_inputs), len(cut.outputs)),
             constants=self.constants,
             verifiers=[self.owner.program.verifier],
@@ -142,6 +142,22 @@ def _named(argument: Any, name: str) -> Any:
 def _own(module: Any) -> Any:
     """The branches of a control-flow op go with it; the backend must not change those of the caller's program."""
     return copy.deepcopy(module) if isinstance(module, fx.GraphModule) else module
+
+
+def ranges_in(root: torch.nn.Module, graph: fx.Graph, ranges: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The constraints on the symbols that occur in a graph and its branches."""
+    if not ranges:
+        return {}
+    inner = [one.graph for one in root.modules() if isinstance(one, fx.GraphModule)]
+    found: set[Any] = set()
+    for one in (graph, *inner):
+        for node in one.nodes:
+            for value in pytree.tree_leaves(node.meta.get("val")):
+                sizes = (*value.shape, *value.stride()) if isinstance(value, torch.Tensor) else (value,)
+                for size in sizes:
+                    if isinstance(size, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                        found |= size.node.expr.free_symbols
+    return {symbol: bounds for symbol, bounds in ranges.items() if symbol in found}
 
 
 def argument_of(node: fx.Node) -> Any:

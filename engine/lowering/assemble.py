@@ -13,14 +13,14 @@ import torch.fx as fx
 from attrs import define, field
 from torch.export import ExportedProgram
 from torch.export.exported_program import ModuleCallEntry
-from torch.export.graph_signature import ExportGraphSignature, InputSpec, OutputSpec
+from torch.export.graph_signature import ExportGraphSignature, InputSpec, OutputKind, OutputSpec
 
 from apportion.engine.facts import ProgramFacts
-from apportion.engine.lower.call import apportion_call_delegate, attach
-from apportion.engine.lower.cut import NO_COPY, Cut
-from apportion.engine.lower.errors import TagError
-from apportion.engine.lower.module import LoweredBackendModule
-from apportion.engine.lower.owner import Owner
+from apportion.engine.lowering.call import apportion_call_delegate, attach
+from apportion.engine.lowering.cut import NO_COPY, Cut
+from apportion.engine.lowering.errors import TagError
+from apportion.engine.lowering.module import LoweredBackendModule
+from apportion.engine.lowering.owner import Owner
 from apportion.engine.ops import op_of
 from apportion.engine.order import flow_of
 from apportion.engine.tag import TAG
@@ -67,13 +67,20 @@ def assemble(owner: Owner, cuts: Mapping[int, Sequence[Cut]], lowered: Lowered) 
         root=main.module,
         graph=main.graph,
         graph_signature=signature,
-        state_dict={name: value for name, value in owner.state_dict.items() if name not in gone},
+        state_dict=_own_buffers(program, {n: value for n, value in owner.state_dict.items() if n not in gone}),
         range_constraints=copy.deepcopy(program.range_constraints),
         module_call_graph=[_entry(entry, names) for entry in copy.deepcopy(program.module_call_graph)],
         example_inputs=None,
-        constants={name: value for name, value in owner.constants.items() if name not in gone},
+        constants=_own_buffers(program, {n: value for n, value in owner.constants.items() if n not in gone}),
         verifiers=[program.verifier],
     )
+
+
+def _own_buffers(program: ExportedProgram, held: dict[str, Any]) -> dict[str, Any]:
+    """The same tensors, but for buffers that the program writes: running the new one must not change the old one."""
+    written = {spec.target for spec in program.graph_signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION}
+    return {name: value.clone() if name in written and isinstance(value, torch.Tensor) else value
+            for name, value in held.items()}
 
 
 @define(eq=False)
