@@ -40,8 +40,8 @@ def command(no_run: bool) -> int:
     if no_run:
         return 0
     if importlib.util.find_spec("executorch") is None:
-        console.note("note: ExecuTorch is not installed; with it (pip install 'apportion[executorch]') this demo "
-                     "also lowers and runs the model")
+        console.note("note: ExecuTorch is not installed; with it (pip install 'executorch>=1.5.1,<1.6') this "
+                     "demo also lowers and runs the model")
         return 0
     return _lower_and_run(model, program, inputs)
 
