@@ -156,7 +156,7 @@ class _Formatter:
             suffixes = tuple(Suffix(text) for text in self.comments.trailing.get(id(node), ()))
             entries.append((self._leading(node), doc, comma, suffixes))
         for comment in dangling:
-            entries.append((Break(hard=True) if entries else "", comment.text, Break(hard=True)))
+            entries.append(comment.text)
         if not self.comments.inside(owner):
             return Group((opening, Indent((Break(""), filled(entries))), Break(""), closing))
         lines: list[Doc] = []
@@ -208,11 +208,11 @@ class _Formatter:
         return f"meta {node.name}: {_type(node.type)} = {quoted(node.path)}"
 
     def ops(self, node: tree.OpsDecl) -> Doc:
-        return Group((f"ops {node.name} = ", Indent(self.expr(node.value))))
+        return Group((f"ops {node.name} = ", self.expr(node.value)))
 
     def let(self, node: tree.Let) -> Doc:
         parameters = "" if node.parameters is None else f"({', '.join(node.parameters)})"
-        return Group((f"let {node.name}{parameters} = ", Indent(self.expr(node.value))))
+        return Group((f"let {node.name}{parameters} = ", self.expr(node.value)))
 
     def pattern(self, node: tree.PatternDecl) -> Doc:
         roles = ", ".join(role.name + ("?" if role.optional else "") for role in node.parameters)
@@ -260,7 +260,7 @@ class _Formatter:
         return tuple(parts)
 
     def emit(self, node: tree.Emit) -> Doc:
-        return Group((f"emit {_name_or_string(node.key)} = ", Indent(self.expr(node.value))))
+        return Group((f"emit {_name_or_string(node.key)} = ", self.expr(node.value)))
 
     def _items(self, nodes: Iterable[Any]) -> list[tuple[tree.Node, Doc]]:
         return [(node, self.statement(node)) for node in nodes]
@@ -286,10 +286,10 @@ class _Formatter:
         return tuple(parts)
 
     def binding(self, node: tree.Binding) -> Doc:
-        return Group((f"{node.name or '_'} = ", Indent(self.term(node.term, _PREFIXED))))
+        return Group((f"{node.name or '_'} = ", self.term(node.term, _PREFIXED)))
 
     def when(self, node: tree.When) -> Doc:
-        return Group(("when ", Indent(self.expr(node.condition))))
+        return Group(("when ", self.expr(node.condition)))
 
     def require(self, node: tree.Require) -> Doc:
         return self._condition("require", node)
@@ -302,17 +302,17 @@ class _Formatter:
 
     def _condition(self, word: str, node: tree.Require | tree.Trim | tree.Reject) -> Doc:
         because: Doc = () if node.because is None else (Break(), f"because {quoted(node.because)}")
-        return Group((word, " ", Indent((self.expr(node.condition), because))))
+        return Group((word, " ", self.expr(node.condition), Indent(because)))
 
     def take(self, node: tree.Take) -> Doc:
-        condition: Doc = () if node.condition is None else (" if ", Indent(self.expr(node.condition)))
+        condition: Doc = () if node.condition is None else (" if ", self.expr(node.condition))
         return Group((f"take {', '.join(node.names)}", condition))
 
     def mark(self, node: tree.Mark) -> Doc:
         return f"mark {', '.join(node.names)} as {quoted(node.key)}"
 
     def partition_key(self, node: tree.PartitionKey) -> Doc:
-        return Group((f"{node.key} = ", Indent(self.expr(node.value))))
+        return Group((f"{node.key} = ", self.expr(node.value)))
 
     def example(self, node: tree.Example) -> Doc:
         word = "accepts " if node.accepts else "rejects "

@@ -320,7 +320,7 @@ def _bare_binding(place: Place) -> Hint | None:
     if place.owner not in ("`match`", "`given`") and place.kind(-2) not in ("MATCH", "GIVEN"):
         if place.kind(-1) not in ("MATCH", "GIVEN"):
             return None
-    if place.token.type in signs and (place.accepted == {"EQUAL"} or place.wants("NAME")):
+    if place.token.type in signs and place.kind(1) != "EQUAL" and (place.accepted == {"EQUAL"} or place.wants("NAME")):
         return Hint("every binding has a name", "write `y = aten.relu.default(x)`, or `y = _` for any op")
     return None
 
@@ -404,7 +404,7 @@ def _keyword_as_name(place: Place) -> Hint | None:
     if token.type not in place.keywords or not place.wants("NAME") or _starts_clause(place):
         return None
     operator = token.type in OPERATORS | {"FOR", "ELSE", "BECAUSE", "AS", "WITH"}
-    if operator and (place.wants_expression or place.wants_term or place.owner):
+    if operator and (place.wants_expression or place.wants_term or place.wants("RBRACE")):
         if place.kind(1) not in ("COMMA", "RPAR", "RSQB", "EQUAL"):
             return None
     return Hint(f"`{token.text}` is a keyword and can't be a name", "choose another name; keywords are names only "

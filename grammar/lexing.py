@@ -67,7 +67,7 @@ def make_lexeme(source: Source, type_: str, text: str, start: int, end: int) -> 
 
 @define
 class LexResult:
-    """The lexemes of a text, and what was wrong with it. `stopped`: brackets nest too deep to go on."""
+    """The lexemes of a text, and what was wrong with it. `stopped`: there is no use in going on."""
 
     lexemes: list[Lexeme] = field(factory=list)
     diagnostics: list[Diagnostic] = field(factory=list)
@@ -205,12 +205,15 @@ class _Pass:
     op_braces: list[bool] = field(factory=list)
 
     def report(self, message: str, span: Span, help: str | None = None, label: str = "", code: str = "A001") -> None:
-        if len(self.result.diagnostics) < MAX_LEX_ERRORS:
-            self.result.diagnostics.append(Diagnostic(code, Severity.error, message, span, label, help=help))
+        self.result.diagnostics.append(Diagnostic(code, Severity.error, message, span, label, help=help))
+        if len(self.result.diagnostics) >= MAX_LEX_ERRORS:
+            self.result.stopped = True
 
-    def run(self, tokens: list[Token]) -> LexResult:
+    def run(self, tokens: Iterator[Token]) -> LexResult:
         out = self.result.lexemes
-        for position, token in enumerate(tokens):
+        following = next(tokens, None)
+        while following is not None and not self.result.stopped:
+            token, following = following, next(tokens, None)
             start, end = token.start_pos or 0, token.end_pos or 0
             lexeme = make_lexeme(self.source, token.type, str(token), start, end)
             handler = _HANDLERS.get(token.type)
@@ -218,12 +221,10 @@ class _Pass:
                 out.extend(handler(self, lexeme))
                 continue
             if token.type in self.keywords:
-                following = tokens[position + 1] if position + 1 < len(tokens) else None
                 if self._is_name(lexeme, following):
                     lexeme.type = "NAME"
             elif token in _OPENING or token in _CLOSING:
-                if not self._bracket(lexeme):
-                    return self.result
+                self._bracket(lexeme)
             out.append(lexeme)
         return self.result
 
@@ -244,7 +245,7 @@ class _Pass:
             return in_arguments or previous.type in ("OPTION", "META")
         return False
 
-    def _bracket(self, lexeme: Lexeme) -> bool:
+    def _bracket(self, lexeme: Lexeme) -> None:
         if lexeme in _OPENING:
             self.op_braces.append(lexeme == "{" and self._previous() == ".")
             self.brackets.append(lexeme)
@@ -254,12 +255,10 @@ class _Pass:
                     "name a part with `let` or `pattern`", code="A011",
                 )  # fmt: skip
                 self.result.stopped = True
-                return False
         elif self.brackets:
             # A wrong closing bracket is the parser's to report; here it only ends a level.
             self.brackets.pop()
             self.op_braces.pop()
-        return True
 
     # --- tokens that are wrong, or may be ---
 
@@ -291,13 +290,8 @@ class _Pass:
     def open_string(self, lexeme: Lexeme) -> Iterable[Lexeme]:
         end = Span(self.source, lexeme.span.end, lexeme.span.end)
         opening = Span(self.source, lexeme.span.start, lexeme.span.start + 1)
-        if len(self.result.diagnostics) < MAX_LEX_ERRORS:
-            self.result.diagnostics.append(
-                Diagnostic(
-                    "A001", Severity.error, 'the string has no closing `"`', opening, "it starts here",
-                    help=f'a string ends on its line; put `"` at or before column {end.column}',
-                )  # fmt: skip
-            )
+        where = f'a string ends on its line; put `"` at or before column {end.column}'
+        self.report('the string has no closing `"`', opening, where, "it starts here")
         return [make_lexeme(self.source, "STRING", lexeme.text + '"', lexeme.span.start, lexeme.span.end)]
 
     def bad_word(self, lexeme: Lexeme) -> Iterable[Lexeme]:
@@ -369,6 +363,6 @@ _HANDLERS = {
 }
 
 
-def read_lexemes(source: Source, tokens: list[Token], keywords: frozenset[str]) -> LexResult:
+def read_lexemes(source: Source, tokens: Iterator[Token], keywords: frozenset[str]) -> LexResult:
     """Turn Lark's tokens into lexemes. `keywords` are the terminal names of the reserved words."""
     return _Pass(source, keywords).run(tokens)

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -147,7 +148,7 @@ class _Run:
         """What the start rule gives; only to be used where no diagnostics came up."""
         language = _language()
         parser = language.lark.parse_interactive(self.source.text, start=self.start)
-        tokens: list[Token] = list(parser.lexer_thread.lex(parser.parser_state))
+        tokens: Iterator[Token] = iter(parser.lexer_thread.lex(parser.parser_state))
         lexed = read_lexemes(self.source, tokens, language.keywords)
         self.lexemes, self.diagnostics = lexed.lexemes, lexed.diagnostics
         self.left_out = [d.span.start for d in lexed.diagnostics if d.span is not None]

@@ -97,6 +97,11 @@ class Node:
     span: Span = field(eq=False, repr=False)
 
 
+def _exactly(value: object) -> tuple[type, object]:
+    """What values of literals are compared by: `1`, `1.0` and `true` are three, and `nan` is itself."""
+    return type(value), value if value == value else "nan"
+
+
 # --- expressions -----------------------------------------------------------------------------------------------
 
 
@@ -104,7 +109,7 @@ class Node:
 class Literal(Node):
     """`1`, `1e-5`, `true`, `"text"`, `x"00ff"` (bytes), `none`, `inf`, `nan`."""
 
-    value: int | float | bool | str | bytes | None
+    value: int | float | bool | str | bytes | None = field(eq=_exactly)
 
 
 @frozen(kw_only=True)
@@ -293,7 +298,7 @@ class WildcardTerm(Node):
 class LiteralTerm(Node):
     """`1`, `-2.0`, `true`, `"same"`, `none`, `inf` in a pattern. (A dtype name reads as a `VariableTerm`.)"""
 
-    value: int | float | bool | str | None
+    value: int | float | bool | str | None = field(eq=_exactly)
 
 
 @frozen(kw_only=True)
