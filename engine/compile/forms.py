@@ -50,10 +50,10 @@ class _Loop:
             yield True, items
             return
         slots = self.slots[level]
+        if not _spend(frame, len(items) * (self.element.weight + 1)):
+            yield True, _EXHAUSTED
+            return
         for item in items:
-            if not _spend(frame, self.element.weight + 1):
-                yield True, _EXHAUSTED
-                return
             reason = _bind(frame, slots, item)
             if reason is not None:
                 yield True, reason
@@ -185,14 +185,47 @@ def _quantifier(call: tree.Call, scope: Scope) -> Compiled:
         loop = _loop(argument, scope)
         if loop is None or expect(loop.element, BOOL, argument.element.span, scope).failed:
             return failed()
-        pairs = loop.run
-        weigh = _WEIGH[call.function]
-
-        def evaluate(frame: list[Any]) -> Any:
-            return settle(weigh(condition, element) for condition, element in pairs(frame))
-
-        return combine(call, scope, result, loop.parts, evaluate, bound=loop.bound)
+        closure = _plain_loop(loop, _STOPS.get(call.function)) or _any_loop(loop, settle, _WEIGH[call.function])
+        return combine(call, scope, result, loop.parts, closure, bound=loop.bound)
     return _over_list(call, argument, settle, result, scope)
+
+
+def _any_loop(
+    loop: _Loop, settle: Callable[[Iterator[Any]], Any], weigh: Callable[[Any, Any], Any]
+) -> Callable[[list[Any]], Any]:
+    pairs = loop.run
+
+    def evaluate(frame: list[Any]) -> Any:
+        return settle(weigh(condition, element) for condition, element in pairs(frame))
+
+    return evaluate
+
+
+def _plain_loop(loop: _Loop, stop: bool | None) -> Callable[[list[Any]], Any] | None:
+    """The same for the loops that most rules have, `all(… for a in xs)`, without the machinery of the others."""
+    if stop is None or loop.condition is not None or len(loop.slots) != 1 or len(loop.slots[0]) != 1:
+        return None
+    ((slot,),) = loop.slots
+    iterable, element = loop.parts[0].evaluate, loop.element.evaluate
+    steps = loop.element.weight + 1
+
+    def evaluate(frame: list[Any]) -> Any:
+        items = elements(iterable(frame))
+        if isinstance(items, Unknown):
+            return items
+        if not _spend(frame, len(items) * steps):
+            return _EXHAUSTED
+        unknown = None
+        for item in items:
+            frame[slot] = item
+            verdict = element(frame)
+            if verdict is stop:
+                return stop
+            if verdict is not (not stop) and unknown is None:
+                unknown = truth(verdict)
+        return (not stop) if unknown is None else unknown
+
+    return evaluate
 
 
 def _over_list(
@@ -261,6 +294,7 @@ def _count(verdicts: Iterator[Any]) -> Any:
 
 
 _SETTLE: Mapping[str, Callable[[Iterator[Any]], Any]] = {"all": k_all, "any": k_any, "count": _count}
+_STOPS: Mapping[str, bool] = {"all": False, "any": True}
 _WEIGH: Mapping[str, Callable[[Any, Any], Any]] = {"all": _implied, "any": _conjoined, "count": _conjoined}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from attrs import frozen
 from apportion.engine.compile.core import MAX_LENGTH, TOO_LARGE
 from apportion.engine.facts import Value
 from apportion.engine.ops import Op
-from apportion.engine.values import Dim, Unknown, arith, k_and, k_any, k_compare, k_in, k_not
+from apportion.engine.values import COMPARISONS, Dim, Unknown, arith, k_and, k_any, k_compare, k_in, k_not
 
 __all__ = ["Interval", "bounded", "calculate", "compare", "elements", "is_in", "number"]
 
@@ -50,8 +50,15 @@ def calculate(op: str, left: Any, right: Any) -> Any:
     return bounded(arith(op, number(left), number(right)))
 
 
+_ORDERED = frozenset({int, float})
+_PLAIN = frozenset({int, float, bool, str, torch.dtype})
+
+
 def compare(op: str, left: Any, right: Any) -> Any:
     """`left op right` of whole values, three-valued."""
+    kind = type(left)
+    if kind is type(right) and kind in _PLAIN and (kind in _ORDERED or op in {"==", "!="}):
+        return COMPARISONS[op](left, right)
     if isinstance(left, Unknown):
         return left
     if isinstance(right, Unknown):
@@ -105,6 +112,8 @@ def is_in(item: Any, container: Any) -> Any:
     if isinstance(container, Unknown):
         return container
     if isinstance(container, Interval):
+        if type(item) is int and type(container.low) is int and type(container.high) is int:
+            return container.low <= item <= container.high
         value = number(item)
         return k_and(compare(">=", value, container.low), compare("<=", value, container.high))
     if isinstance(container, frozenset) and not isinstance(item, (Dim, tuple, Value)):
@@ -117,7 +126,7 @@ def is_in(item: Any, container: Any) -> Any:
     return k_in(number(item) if isinstance(item, Value) else item, container)
 
 
-def elements(value: Any) -> Iterable[Any] | Unknown:
+def elements(value: Any) -> Sequence[Any] | Unknown:
     """What a `for` runs over; sets in an order that is the same in every process."""
     if isinstance(value, (tuple, Unknown)):
         return value

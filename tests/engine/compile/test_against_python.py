@@ -49,7 +49,7 @@ conditions = st.recursive(
 )
 
 small = st.integers(-3, 5)
-values = st.fixed_dictionaries({**{name: small for name in NAMES}, "xs": st.lists(small, max_size=3)})
+values = st.fixed_dictionaries({**dict.fromkeys(NAMES, small), "xs": st.lists(small, max_size=3)})
 
 
 def python(text: str, names: dict[str, Any]) -> Any:
