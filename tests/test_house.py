@@ -67,7 +67,8 @@ def test_imports_go_one_way(path: Path) -> None:
 def test_grammar_knows_nothing_of_torch() -> None:
     names = ["apportion." + ".".join(path.relative_to(ROOT).with_suffix("").parts)
              for path in sorted((ROOT / "grammar").glob("*.py"))]
-    code = f"import {', '.join(names)}, sys; sys.exit(' '.join({{'torch', 'apportion.engine'}} & set(sys.modules)) or 0)"
+    code = (f"import {', '.join(names)}, sys\n"
+            "sys.exit(' '.join({'torch', 'apportion.engine'} & set(sys.modules)) or 0)")
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT.parent)
     assert (run.returncode, run.stderr) == (0, "")
 
