@@ -25,7 +25,7 @@ def flow_of(graph: GraphFacts) -> Flow:
     and before everything after it; random ops keep their order.
     """
     before = [{v.node.position for v in node.inputs if v.node.position >= 0} for node in graph.calls]
-    if any(node.op is not None and node.op.has_effects for node in graph.calls):
+    if any(node.has_effects for node in graph.calls):
         _add_order(graph, before)
     reads = [[id(v) for v in node.tensor_inputs if is_kind(v, "constant") is not True] for node in graph.calls]
     return Flow([sorted(found) for found in before], reads)
@@ -56,7 +56,7 @@ def _add_order(graph: GraphFacts, before: list[set[int]]) -> None:
                     found.last_write, found.reads = position, []
                 else:
                     found.reads.append(position)
-        if node.op is not None and node.op.is_random:
+        if node.is_random:
             if last_random is not None:
                 before[position].add(last_random)
             last_random = position

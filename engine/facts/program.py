@@ -138,7 +138,16 @@ class ProgramFacts:
         spec = self._inputs.get(value.name) if value.fx.op == "placeholder" else None
         if spec is not None and spec[1] is not None and spec[1] in self._written_targets:
             return True
-        return value in value.graph.written
+        if value in value.graph.written:
+            return True
+        return bool(self._written_storages) and _storage(self.tensor_of(value)) in self._written_storages
+
+    @lazy
+    def _written_storages(self) -> frozenset[int]:
+        """The memory of the stored tensors that some op writes: a tracer may keep a view of a buffer as a constant."""
+        written = [v for g in self.graphs for v in g.written if not v.is_call]
+        found = {_storage(self.tensor_of(o)) for v in written for o in v.graph.origins(v)}
+        return frozenset(s for s in found if s is not None)
 
     def tensor_of(self, value: Value) -> torch.Tensor | None:
         """The stored tensor of a placeholder of the main graph, or of a `get_attr`; None where there is none."""
@@ -152,6 +161,16 @@ class ProgramFacts:
             if found is None:
                 found = self.exported.constants.get(spec[1])
         return found if isinstance(found, torch.Tensor) else None
+
+
+def _storage(tensor: torch.Tensor | None) -> int | None:
+    """What tells one piece of memory from another; None where there is none."""
+    if tensor is None or tensor.layout is not torch.strided:
+        return None
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):  # tensor subclasses that wrap others
+        return None
 
 
 _KINDS: Mapping[InputKind, str] = {

@@ -350,7 +350,18 @@ class Value:
         op = self.op
         if op is None:
             return False
-        return op.has_effects or any(c.has_effects for g in self.subgraphs for c in g.calls)
+        own = op.has_effects and (self.is_random or not op.is_only_random)
+        return own or any(c.has_effects for g in self.subgraphs for c in g.calls)
+
+    @lazy
+    def is_random(self) -> bool:
+        """Whether the call draws random numbers: attention with `dropout_p=0.0` is an op that can, and does not."""
+        op = self.op
+        if op is None or not op.is_random:
+            return False
+        if any(self.arguments.get(name) is False for name in ("train", "training")):
+            return False
+        return not any(self.arguments.get(name) == 0 for name in ("dropout_p", "dropout"))
 
     @lazy
     def is_assertion(self) -> bool:

@@ -78,6 +78,11 @@ class Op:
         return next((a for a in self.arguments if a.name == name), None)
 
     @property
+    def is_only_random(self) -> bool:
+        """Whether random numbers are its only effect."""
+        return self.is_random and not self.is_mutable and bool(self.returns or self.style != "aten")
+
+    @property
     def is_multi_output(self) -> bool:
         """Whether a call makes a tuple or a list (its parts are read with `y[0]`), as far as the schema tells."""
         return len(self.returns) > 1 or any(r.endswith("[]") for r in self.returns)

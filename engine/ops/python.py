@@ -68,7 +68,8 @@ def function_op(target: Any) -> Op:
     mutable = namespace == "operator" and (base in _IN_PLACE_OPERATORS or base in ("setitem", "delitem"))
     mutable = mutable or (namespace.startswith("torch") and _is_in_place_name(base))
     arguments = _signature_of(target, base)
-    returns = _aten_signature(base)[1] if namespace.startswith("torch") else ()
+    twin = _aten_op(base)
+    returns = twin.returns if twin is not None and namespace.startswith("torch") else ()
     random = _is_random_base(base)
     return Op(
         name=name,
@@ -82,7 +83,7 @@ def function_op(target: Any) -> Op:
         is_random=random,
         has_effects=mutable or random or target in _side_effectful_functions or base in ASSERTIONS,
         writes=(arguments[0].name,) if mutable and arguments else (),
-        aliases=(arguments[0].name,) if mutable and arguments else (),
+        aliases=_aliases(twin, arguments, mutable),
     )
 
 
@@ -102,19 +103,27 @@ def _signature_of(target: Any, base: str) -> tuple[OpArgument, ...]:
     try:
         signature = inspect.signature(target)
     except (TypeError, ValueError):
-        return _aten_signature(base)[0]
+        return _arguments_of(_aten_op(base))
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in signature.parameters.values()):
-        return _aten_signature(base)[0]
+        return _arguments_of(_aten_op(base))
     return tuple(_parameter(p) for p in signature.parameters.values() if p.name != "self")
 
 
-def _aten_signature(base: str) -> tuple[tuple[OpArgument, ...], tuple[str, ...]]:
+def _aten_op(base: str) -> Op | None:
+    """The aten op of the same name, the plainest overload of it."""
     overloads = schemas_of("aten", base)
-    preferred = [overloads[o] for o in ("default", "Tensor", *overloads) if o in overloads]
-    if not preferred:
-        return (), ()
-    op = schema_op(preferred[0], (), False)
-    return op.arguments, op.returns
+    preferred = next((overloads[o] for o in ("default", "Tensor", *overloads) if o in overloads), None)
+    return None if preferred is None else schema_op(preferred, (), False)
+
+
+def _arguments_of(op: Op | None) -> tuple[OpArgument, ...]:
+    return () if op is None else op.arguments
+
+
+def _aliases(twin: Op | None, arguments: tuple[OpArgument, ...], mutable: bool) -> tuple[str, ...]:
+    """The arguments that a result may share memory with: what the aten op says; without one, the first."""
+    first = (arguments[0].name,) if arguments else ("arg0",)
+    return first if mutable or twin is None or twin.aliases else ()
 
 
 def _parameter(parameter: inspect.Parameter) -> OpArgument:
@@ -131,10 +140,10 @@ def _parameter(parameter: inspect.Parameter) -> OpArgument:
 
 def method_op(method: str) -> Op:
     """The op that a call of a method of `Tensor` is."""
-    arguments, returns = _aten_signature(method)
+    twin = _aten_op(method)
+    arguments = _arguments_of(twin)
     mutable = _is_in_place_name(method) or method == "__setitem__"
     random = _is_random_base(method)
-    first = (arguments[0].name,) if arguments else ("self",)
     return Op(
         name=f"Tensor.{method}",
         namespace="Tensor",
@@ -142,12 +151,12 @@ def method_op(method: str) -> Op:
         overload="",
         style="method",
         arguments=arguments,
-        returns=returns,
+        returns=() if twin is None else twin.returns,
         is_mutable=mutable,
         is_random=random,
         has_effects=mutable or random,
-        writes=first if mutable else (),
-        aliases=first if mutable else (),
+        writes=(arguments[0].name if arguments else "arg0",) if mutable else (),
+        aliases=_aliases(twin, arguments, mutable),
     )
 
 
@@ -156,6 +165,10 @@ def class_name(kind: type) -> str:
     if kind.__module__.startswith("torch.nn."):
         return f"nn.{kind.__name__}"
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+# Modules that may give back their input itself, or a view of it.
+_HANDING_ON: Final = frozenset({"Identity", "Flatten", "Unflatten"})
 
 
 def module_op(kind: type[torch.nn.Module]) -> Op:
@@ -179,6 +192,7 @@ def module_op(kind: type[torch.nn.Module]) -> Op:
         arguments=tuple(_parameter(p) for p in named),
         is_random=random,
         has_effects=effects,
+        aliases=(named[0].name,) if named and (namespace != "nn" or base in _HANDING_ON or random) else (),
     )
 
 

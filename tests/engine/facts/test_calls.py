@@ -288,3 +288,13 @@ def test_edge_programs() -> None:
         assert len(convolution.inputs) == 3 and is_kind(convolution.inputs[2], "parameter") is True
         assert is_kind(view.arguments["size"], "symbolic") is True and len(view.inputs) == 2
         assert cast.dtype == torch.float16 and cast.arguments["dim_order"] == (0, 1)
+
+
+def test_what_draws_no_random_numbers_has_no_effect() -> None:
+    def function(x: torch.Tensor) -> list[torch.Tensor]:
+        attend, drop = nn.functional.scaled_dot_product_attention, nn.functional.dropout
+        return [attend(x, x, x), attend(x, x, x, dropout_p=0.5), drop(x, 0.5, False), drop(x, 0.5, True), torch.rand(2)]
+
+    calls = ProgramFacts.of(exported(function, torch.ones(1, 2, 4, 8), decompose=False)).main.calls
+    assert [c.is_random for c in calls] == [False, True, False, True, True]
+    assert [c.has_effects for c in calls] == [False, True, False, True, True]
