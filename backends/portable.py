@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 import torch.fx as fx
+from torch._export.verifier import Verifier
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch._export.verifier import Verifier
+from torch.export.graph_signature import OutputKind
 
-__all__ = ["debug_handles", "portable"]
+from apportion.engine.errors import ProgramError
+from apportion.engine.lowering.errors import BackendUnavailableError
+
+__all__ = ["debug_handles", "needed", "portable", "without_writes"]
+
+
+def needed(extra: str, module: str) -> Any:
+    """An optional library. Raises BackendUnavailableError that says how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as problem:
+        raise BackendUnavailableError(
+            f"this backend needs {module}, which can't be imported ({problem}); "
+            f"install it with `pip install apportion[{extra}]`"
+        ) from problem
+
+
+def without_writes(program: ExportedProgram, who: str) -> ExportedProgram:
+    """The program, if it keeps no buffer of its own. Raises ProgramError for an engine that can't."""
+    for spec in program.graph_signature.output_specs:
+        if spec.kind != OutputKind.USER_OUTPUT:
+            raise ProgramError(f"{who} keeps no state between calls, and the partition writes {spec.target}; "
+                               "leave mutable_buffers off")
+    return program
 
 
 def portable(program: ExportedProgram) -> ExportedProgram:

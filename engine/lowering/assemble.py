@@ -17,6 +17,7 @@ from torch.export.graph_signature import ExportGraphSignature, InputSpec, Output
 
 from apportion.engine.facts import ProgramFacts
 from apportion.engine.lowering.call import apportion_call_delegate, attach
+from apportion.engine.lowering.copies import keep_name
 from apportion.engine.lowering.cut import NO_COPY, Cut
 from apportion.engine.lowering.errors import TagError
 from apportion.engine.lowering.module import LoweredBackendModule
@@ -236,6 +237,8 @@ def _copy(made: _Graph, node: fx.Node) -> fx.Node:
     copied = made.graph.node_copy(node, made.env.__getitem__)
     for key in _SCRATCH:
         copied.meta.pop(key, None)
+    if node.op == "placeholder":
+        keep_name(copied, node.name)
     made.env[node] = copied
     return copied
 

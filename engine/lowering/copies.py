@@ -13,7 +13,7 @@ from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
 
-__all__ = ["copied", "difference", "fake_copy"]
+__all__ = ["copied", "difference", "fake_copy", "keep_name", "own_copy"]
 
 logger = logging.getLogger("apportion")
 
@@ -28,7 +28,7 @@ def fake_copy(program: ExportedProgram) -> ExportedProgram:
     except Exception as problem:
         logger.warning("no copy with fake weights could be made (%s: %s); the program is copied as a whole",
                        type(problem).__name__, problem)
-        return copy.deepcopy(program)
+        return own_copy(program)
 
 
 def _fake_copy(program: ExportedProgram) -> ExportedProgram:
@@ -73,8 +73,10 @@ def _copied(module: fx.GraphModule, done: dict[int, fx.GraphModule]) -> fx.Graph
     graph = fx.Graph()
     nodes: dict[fx.Node, fx.Node] = {}
     output = graph.graph_copy(module.graph, nodes)
-    made_output = graph.output(output)
+    nodes[module.graph.output_node()] = made_output = graph.output(output)
     made_output.meta = copy.copy(module.graph.output_node().meta)
+    for old, new in nodes.items():
+        keep_name(new, old.name)
     root = torch.nn.Module()
     for node in graph.nodes:
         if node.op == "get_attr":
@@ -83,6 +85,29 @@ def _copied(module: fx.GraphModule, done: dict[int, fx.GraphModule]) -> fx.Graph
     made.meta.update(module.meta)
     done[id(module)] = made
     return made
+
+
+def keep_name(node: fx.Node, name: str) -> None:
+    """Give a copied node the name of the old one, also where FX would avoid it (`input` is a name of Python's)."""
+    if node.name != name:
+        node.name = name
+        node.graph._graph_namespace._used_names.add(name)
+
+
+def own_copy(program: ExportedProgram) -> ExportedProgram:
+    """A copy that its owner may change, weights included."""
+    memo: dict[int, Any] = {}
+    module = copied(program.graph_module)
+    return ExportedProgram(
+        root=module,
+        graph=module.graph,
+        graph_signature=copy.deepcopy(program.graph_signature),
+        state_dict={name: copy.deepcopy(value, memo) for name, value in program.state_dict.items()},
+        range_constraints=dict(program.range_constraints),
+        module_call_graph=copy.deepcopy(program.module_call_graph),
+        constants={name: copy.deepcopy(value, memo) for name, value in program.constants.items()},
+        verifiers=[program.verifier],
+    )
 
 
 def _carry(module: torch.nn.Module, root: torch.nn.Module, target: str, done: dict[int, fx.GraphModule]) -> None:

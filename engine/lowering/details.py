@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, ClassVar
 from attrs import define
 from torch.export import ExportedProgram
 
+from apportion.engine.lowering.copies import own_copy
 from apportion.engine.lowering.errors import MethodError
 from apportion.engine.result import CompileSpec
 
@@ -81,7 +81,7 @@ class BackendDetails(ABC):
         cls, edge_program: ExportedProgram, compile_specs: list[CompileSpec]
     ) -> ExportedProgram:
         """The backend's own copy of a partition, to change as it likes; weights are copied too."""
-        return copy.deepcopy(edge_program)
+        return own_copy(edge_program)
 
     @classmethod
     def load(

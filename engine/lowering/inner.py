@@ -24,6 +24,7 @@ from torch.export.graph_signature import (
 )
 from torch.utils import _pytree as pytree
 
+from apportion.engine.lowering.copies import keep_name
 from apportion.engine.lowering.cut import NO_COPY, Cut
 from apportion.engine.lowering.owner import CONSTANT_KINDS, Owner
 from apportion.engine.tag import TAG
@@ -84,6 +85,7 @@ class _Builder:
 
     def _placeholder(self, node: fx.Node) -> fx.Node:
         made = self.graph.placeholder(node.name)
+        keep_name(made, node.name)
         made.meta = _meta(node)
         self.env[node] = made
         return made

@@ -1,0 +1,71 @@
+"""OpenVINO on the CPU. A delegate's bytes are OpenVINO's intermediate representation: a model, and its weights."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from apportion.backends.bytes import pack, unpack
+from apportion.backends.portable import debug_handles, needed, portable, without_writes
+from apportion.engine.lowering.details import BackendDetails, Executable, PreprocessResult
+from apportion.engine.result import CompileSpec
+
+__all__ = ["OpenVinoBackend"]
+
+_KIND = "openvino/1"
+_EXTRA = "openvino"
+
+
+class OpenVinoBackend(BackendDetails):
+    """Runs a partition in OpenVINO's CPU plugin.
+
+    Compile specs named like properties of the device are handed to it (`PERFORMANCE_HINT`); `INFERENCE_PRECISION_HINT` is
+    f32 where they do not say otherwise.
+    """
+
+    @staticmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        """Convert the partition, weights included."""
+        openvino = needed(_EXTRA, "openvino")
+        program = without_writes(portable(edge_program), "OpenVINO")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            logging.getLogger("openvino").setLevel(logging.ERROR)
+            model = openvino.convert_model(program)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.xml")
+            openvino.save_model(model, path, compress_to_fp16=False)
+            parts = {"model": path.read_bytes(), "weights": path.with_suffix(".bin").read_bytes()}
+        return PreprocessResult(pack(_KIND, parts), debug_handles(edge_program))
+
+    @classmethod
+    def load(cls, processed_bytes: bytes, compile_specs: list[CompileSpec], named_data: Any = None) -> Executable:
+        """Compile for the CPU of this machine."""
+        openvino = needed(_EXTRA, "openvino")
+        parts = unpack(processed_bytes, _KIND)
+        core = openvino.Core()
+        model = core.read_model(parts["model"], parts["weights"])
+        settings: dict[str, Any] = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+        settings.update({one.key: one.value.decode() for one in compile_specs if one.key.isupper()})
+        compiled = core.compile_model(model, "CPU", settings)
+        places = range(len(compiled.outputs))
+        takes = len(compiled.inputs)
+
+        def run(*inputs: Any) -> Sequence[Any]:
+            request = compiled.create_infer_request()
+            results = request.infer([_to_numpy(value) for value in inputs[:takes]], share_inputs=True)
+            return [torch.from_numpy(results[place].copy()) for place in places]
+
+        return run
+
+
+def _to_numpy(value: Any) -> Any:
+    tensor = value if isinstance(value, torch.Tensor) else torch.tensor(value)
+    return tensor.detach().contiguous().numpy()
