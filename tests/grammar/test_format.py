@@ -140,3 +140,19 @@ def test_a_rule_of_one_line_stays_on_one() -> None:
 def test_an_empty_file() -> None:
     assert check("") == ""
     assert check("# only this") == "# only this\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "let a = 1" + " + a" * 95,
+        "let a = " + "[" * 97 + "]" * 97,
+        "let a = " + "(1 - " * 97 + "1" + ")" * 97,
+        "let a = " + "not " * 97 + "b",
+        "rule r { match y = " + "f(" * 45 + "x" + ")" * 45 + " }",
+        "rule r { match y = " + "shared (" * 45 + "x | y" + ")" * 45 + " }",
+        "rule r { match y = f(x) accepts f(" + "[" * 90 + "1" + "]" * 90 + ") }",
+    ],
+)
+def test_deep_texts(text: str) -> None:
+    check(text)

@@ -60,7 +60,7 @@ def test_cut_files(text: str, seed: int) -> None:
     check(text[: random.Random(seed).randrange(len(text) + 1)])
 
 
-@given(st.sampled_from(PIECES), st.sampled_from(PIECES), st.integers(1, 3000))
+@given(st.sampled_from(PIECES), st.sampled_from(PIECES), st.integers(1, 400))
 def test_repeated_pieces(first: str, second: str, times: int) -> None:
     check(f"{first} {second} " * times)
     check("rule r { match { y = f(x) } require " + f"{first} {second} " * times)
@@ -75,7 +75,7 @@ def test_any_expression(words: list[str]) -> None:
 def test_a_single_missing_character_is_at_most_a_few_errors() -> None:
     """Recovery holds: what is wrong in one place is not reported again and again."""
     worst = 0
-    for at in range(0, len(ACME), 7):
+    for at in range(0, len(ACME), 17):
         if ACME[at].isspace():
             continue
         worst = max(worst, len(parse(ACME[:at] + ACME[at + 1 :]).diagnostics))
