@@ -18,6 +18,7 @@ from apportion.engine.errors import (
 )
 from apportion.engine.examples import ExampleResult, run_examples
 from apportion.engine.externs import predicate
+from apportion.engine.lint import LintResult, lint
 from apportion.engine.load import load_rules, parse_rules, shipped_rules
 from apportion.engine.lowering.exports import exported as _exported
 from apportion.engine.lowering.exports import load
@@ -81,6 +82,7 @@ __all__ = [
     "MethodError",
     "MethodProgramsPartitionerSpec",
     "NodeReason",
+    "LintResult",
     "OptionError",
     "Partition",
     "PartitionResult",
@@ -102,6 +104,7 @@ __all__ = [
     "disable_validation",
     "list_backends",
     "load",
+    "lint",
     "load_rules",
     "lookup_backend",
     "lower",

@@ -11,13 +11,38 @@ from collections.abc import Sequence
 
 import click
 
-from apportion.engine.cli import check, console, demo, new, partition
+from apportion.engine.cli import (
+    check,
+    console,
+    demo,
+    diff,
+    explain_code,
+    fmt,
+    lint,
+    lower,
+    new,
+    partition,
+    run,
+    test,
+)
 from apportion.engine.errors import ApportionError
 from apportion.engine.version import __version__
 
 __all__ = ["cli", "main"]
 
-COMMANDS: tuple[click.Command, ...] = (demo.command, partition.command, check.command, new.command)
+COMMANDS: tuple[click.Command, ...] = (
+    demo.command,
+    partition.command,
+    lower.command,
+    run.command,
+    check.command,
+    new.command,
+    lint.command,
+    fmt.command,
+    test.command,
+    diff.command,
+    explain_code.command,
+)
 _TRACEBACK = "APPORTION_TRACEBACK"
 
 

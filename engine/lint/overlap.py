@@ -1,0 +1,333 @@
+"""Two rules: can they claim one node, does one lie inside the other; each answer a proof, a witness, or undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import define, field, frozen
+
+from apportion.engine.lint.confirm import Confirmed, candidates, clash, matches
+from apportion.engine.lint.domains import Choice
+from apportion.engine.lint.evaluate import Reader
+from apportion.engine.lint.formulas import (
+    FALSE,
+    TRUE,
+    And,
+    Formula,
+    In,
+    Open,
+    Or,
+    both,
+    either,
+    equal,
+    negated,
+    variables,
+)
+from apportion.engine.lint.model import Instance, RuleModel, add_facts, conditions_of, structure
+from apportion.engine.lint.skeleton import Conflict, Skeleton
+from apportion.engine.lint.solve import Budget, Condition, Exhausted, Leaf, Problem, solve
+from apportion.engine.lint.terms import Box
+
+__all__ = ["Verdict", "covered", "examine", "sat"]
+
+SPLITS = 1_500
+PAIRS = 160
+DRAWN = 40
+
+
+@frozen(eq=False)
+class Verdict:
+    """`kind` is disjoint, overlap (with a confirmed witness) or undecided (with the atoms that are open, or budget)."""
+
+    kind: str
+    witness: Confirmed | None = None
+    reasons: tuple[str, ...] = ()
+    code: str = ""
+
+
+@define(eq=False)
+class _Search:
+    """One examination: the budget, and what was left open on the way."""
+
+    one: RuleModel
+    other: RuleModel
+    budget: Budget = field(factory=lambda: Budget(SPLITS))
+    pairs: int = 0
+    drawn: int = 0
+    seen: bool = False
+    opens: dict[Open, None] = field(factory=dict)
+    relaxed: bool = False
+    cut: bool = False
+
+
+def examine(one: RuleModel, other: RuleModel) -> Verdict:
+    """Can both rules want one node?"""
+    if not _may_meet(one, other):
+        return Verdict("disjoint")
+    search = _Search(one, other)
+    try:
+        for problem in _problems(one, other, search):
+            found = _witness(problem, search)
+            if found is not None:
+                return Verdict("overlap", found)
+            if search.drawn >= DRAWN:
+                search.cut = True
+                break
+    except Exhausted:
+        search.cut = True
+        search.seen = True
+    if not search.seen:
+        return Verdict("undecided", reasons=("too many variants",), code="A903") if search.cut else Verdict("disjoint")
+    return _undecided(search)
+
+
+def _undecided(search: _Search) -> Verdict:
+    externs = sorted({o.key for o in search.opens if o.reason == "extern"})
+    others = sorted({o.key for o in search.opens if o.reason != "extern"})
+    if externs:
+        return Verdict("undecided", reasons=tuple(externs), code="A901")
+    if search.cut and not others and not search.relaxed:
+        return Verdict("undecided", reasons=("budget",), code="A903")
+    return Verdict("undecided", reasons=tuple(others) or ("no candidate was accepted",), code="A902")
+
+
+def _may_meet(one: RuleModel, other: RuleModel) -> bool:
+    first, second = one.claimed_ops, other.claimed_ops
+    return first is None or second is None or not first.isdisjoint(second)
+
+
+def _problems(one: RuleModel, other: RuleModel, search: _Search) -> Iterator[Problem]:
+    """Each alignment of a claimed node of one with a claimed node of the other; equal roots come first."""
+    search.cut = search.cut or one.is_cut or other.is_cut
+    later: list[tuple[Instance, Instance]] = []
+    for i, first in enumerate(one.instances):
+        for j, second in enumerate(other.instances):
+            if _apart(one.boxes[i], other.boxes[j]):
+                problem = None
+            else:
+                problem = joined(first, second, search, "$", "$")
+            if problem is not None:
+                yield problem
+            if len(first.claim.nodes) > 1 or len(second.claim.nodes) > 1:
+                later.append((first, second))
+    for first, second in later:
+        for mine in first.claim.nodes:
+            for theirs in second.claim.nodes:
+                if mine == theirs == "$":
+                    continue
+                search.pairs += 1
+                if search.pairs > PAIRS * 20:
+                    search.cut = True
+                    return
+                problem = joined(first, second, search, mine, theirs)
+                if problem is not None:
+                    yield problem
+
+
+def _apart(one: Box | None, other: Box | None) -> bool:
+    """Do the boxes of two ways at one root alone contradict each other?"""
+    if one is None or other is None:
+        return True
+    small, large = sorted((one.domains, other.domains), key=len)
+    return any((met := large.get(var)) is not None and met.meet(domain).empty  # type: ignore[arg-type]
+               for var, domain in small.items())
+
+
+def joined(first: Instance, second: Instance, search: _Search | None, mine: str, theirs: str) -> Problem | None:
+    """The conjunction of two instances whose nodes `mine` and `theirs` are one; None where that can't be."""
+    shared = first.claim.nodes.get(mine, False) and second.claim.nodes.get(theirs, False)
+    if shared:  # both take it along; no conflict
+        return None
+    skeleton = first.skeleton.copy()
+    try:
+        moved = graft(second, skeleton, mine, theirs)
+    except Conflict:
+        return None
+    problem = Problem(skeleton, disjoint=first.rule.file.disjoint | second.rule.file.disjoint)
+    problem.conditions = [
+        *structure(skeleton), *conditions_of(first, skeleton), *conditions_of(moved, skeleton)
+    ]
+    add_facts(problem)
+    return problem
+
+
+def graft(second: Instance, skeleton: Skeleton, mine: str, theirs: str) -> Instance:
+    """Lay an instance of another rule into a skeleton so that two nodes become one. Raises Conflict.
+
+    Where the roots meet, places are the same already; elsewhere the other's places get a root of their own.
+    """
+    if mine == theirs == "$":
+        _merge(second.skeleton, skeleton, "$")
+        return second
+    other = next(
+        (i for n, i in enumerate(second.rule.lay(Skeleton(skeleton.declared), "@")) if _same_way(i, second)), None
+    )
+    if other is None:
+        raise Conflict("no such way")
+    _merge(other.skeleton, skeleton, "@")
+    skeleton.unify(mine, "@" + theirs[1:])
+    return other
+
+
+def _same_way(found: Instance, wanted: Instance) -> bool:
+    return (
+        found.choice == wanted.choice
+        and ["$" + p[1:] for p in found.claim.nodes] == list(wanted.claim.nodes)
+        and [found.skeleton.ops[p] for p in found.skeleton.ops] == [wanted.skeleton.ops[p] for p in wanted.skeleton.ops]
+    )
+
+
+def _merge(source: Skeleton, target: Skeleton, root: str) -> None:
+    for place, (node, index) in source.elements.items():
+        known = target.elements.get(target.find(place))
+        if known is not None and known[1] != index:
+            raise Conflict("different outputs")
+        if target.find(place) in target.ops:
+            raise Conflict("an output and a node")
+        target.elements[target.find(place)] = (target.find(node), index)
+    for place, names in source.ops.items():
+        target.meet_ops(place, names)
+    for place, children in source.children.items():
+        target.children.setdefault(target.find(place), {}).update(children)
+    for other, one in source.alias.items():
+        if other.endswith(tuple(f".out{i}" for i in range(8))):
+            target.alias.setdefault(other, one)
+        else:
+            target.unify(one, other)
+    target.conditions.extend(source.conditions)
+    target.relaxed = target.relaxed or source.relaxed
+
+
+def _witness(problem: Problem, search: _Search) -> Confirmed | None:
+    skeleton = problem.skeleton
+    kept: list[Leaf] = []
+
+    def watched() -> Iterator[Leaf]:
+        for leaf in solve(problem, search.budget):
+            search.seen = True
+            kept.append(leaf)
+            yield leaf
+
+    for drawing in candidates(watched(), skeleton, search.one.file, 16, (search.other.file,)):
+        search.drawn += 1
+        first = matches(search.one, drawing)
+        second = matches(search.other, drawing) if first else []
+        found = clash(first, second)
+        if found is not None:
+            text = _with_options(drawing.text, search, drawing.options)
+            return Confirmed(text, drawing.module, drawing.options, found)
+        if search.drawn >= DRAWN:
+            break
+    for leaf in kept:
+        search.opens.update(dict.fromkeys(leaf.opens))
+        search.relaxed = search.relaxed or skeleton.relaxed or bool(leaf.compares)
+    return None
+
+
+def _with_options(text: str, search: _Search, options: object) -> str:
+    changed: list[str] = []
+    if isinstance(options, dict):
+        for file in {id(search.one.file): search.one.file, id(search.other.file): search.other.file}.values():
+            for name, value in options.items():
+                if name in file.rules.options and file.rules.options[name] != value:
+                    changed.append(f"{name} = {_option_text(value)}")
+    return text + (" with " + ", ".join(dict.fromkeys(changed)) if changed else "")
+
+
+def _option_text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, frozenset):
+        return "{" + ", ".join(f'"{v}"' for v in sorted(value)) + "}"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+# --- one rule alone, and cover -------------------------------------------------------------------------------------
+
+
+def sat(problem: Problem, splits: int = SPLITS) -> bool | None:
+    """Is there a leaf? None where the budget did not do."""
+    try:
+        return next(solve(problem, Budget(splits)), None) is not None
+    except Exhausted:
+        return None
+
+
+def covered(inner: RuleModel, outer: Sequence[RuleModel]) -> bool:
+    """Is every node that `inner` claims claimed by one of `outer`, at the same root with the same nodes? Only a proof
+    gives True."""
+    if inner.is_cut or any(rule.is_cut or rule.has_given for rule in outer):
+        return False
+    for instance in inner.instances:
+        if instance.skeleton.relaxed and len(instance.claim.nodes) > 1:
+            return False
+        problem = Problem(instance.skeleton, disjoint=inner.file.disjoint)
+        problem.conditions = [*structure(instance.skeleton), *conditions_of(instance, instance.skeleton)]
+        for rule in outer:
+            missed = _missed(rule, instance, len(outer) > 1)
+            if missed is None:
+                return False
+            problem.conditions.append(missed)
+        add_facts(problem)
+        if sat(problem) is not False:
+            return False
+    return True
+
+
+def _missed(rule: RuleModel, instance: Instance, several: bool) -> Condition | None:
+    """That no way of a rule claims what an instance of another does; None where that can't be said."""
+    ways: list[Condition] = []
+    for other in rule.instances:
+        if other.nodes != instance.nodes or other.skeleton.relaxed:
+            continue
+        if any(not p.endswith(tuple(f".out{i}" for i in range(8))) for p in other.skeleton.alias):
+            if other.skeleton.alias != instance.skeleton.alias:
+                continue
+        if other.skeleton.elements != instance.skeleton.elements:
+            continue
+        ways.append(_holds(other, instance))
+    if not ways:
+        return None
+
+    def condition(reader: Reader) -> Formula:
+        parts = []
+        for way in ways:
+            formula = way(reader)
+            parts.append(_unheld(formula, several))
+        return both(*parts)
+
+    return condition
+
+
+def _holds(other: Instance, instance: Instance) -> Condition:
+    conditions = [*other.skeleton.conditions, *conditions_of(other, other.skeleton)]
+    places = {place: names for place, names in other.skeleton.ops.items() if names is not None}
+
+    def condition(reader: Reader) -> Formula:
+        guards: list[Formula] = []
+        for place, names in places.items():
+            domain = reader.box.get(f"{place}/op")
+            if isinstance(domain, Choice) and domain.meet(Choice(names)).empty:
+                return FALSE
+            if not isinstance(domain, Choice) or not domain.within(Choice(names)):
+                from apportion.engine.lint.terms import Fork
+
+                raise Fork([In(f"{place}/op", Choice(names)), In(f"{place}/op", Choice(names, True))])
+        for place in places:
+            guards.append(equal(f"{place}/origin", ["node"]))
+        return both(*guards, *(c(reader) for c in conditions))
+
+    return condition
+
+
+def _unheld(formula: Formula, several: bool) -> Formula:
+    """That a formula does not hold. Sizes may be symbols: then a disjunction of conditions on them can be unknown
+    although one of them is true of every number, so a value that is symbolic escapes."""
+    escapes: list[Formula] = []
+    for part in formula.parts if isinstance(formula, And) else (formula,):
+        if several or isinstance(part, Or):
+            sizes = {v for v in variables(part) if "/shape[" in v}
+            escapes.extend(equal(f"{v.partition('/')[0]}/symbolic", [True]) for v in sizes)
+    if isinstance(formula, Open) or formula == TRUE:
+        return negated(formula)
+    return either(negated(formula), *escapes)

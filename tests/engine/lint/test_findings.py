@@ -1,0 +1,56 @@
+"""Every finding: its page, a file that has it, one that has not, and how it reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from apportion.engine.lint import FINDINGS, LintResult, lint
+from apportion.engine.lint.explanations import EXPLANATIONS
+from apportion.engine.lint.pages import page
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+WITH_FILES = sorted(code for code, text in EXPLANATIONS.items() if text.bad)
+
+
+def run(code: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> LintResult:
+    monkeypatch.chdir(folder)
+    explanation = EXPLANATIONS[code]
+    Path("acme.rules").write_text(text, encoding="utf-8")
+    files = ["acme.rules"]
+    if explanation.other:
+        Path("other.rules").write_text(explanation.other, encoding="utf-8")
+        if not explanation.baseline:
+            files.append("other.rules")
+    select = [code] if FINDINGS[code].severity is None else []
+    return lint(files, baseline="other.rules" if explanation.baseline else None, select=select)
+
+
+def test_every_finding_is_explained() -> None:
+    assert set(EXPLANATIONS) == set(FINDINGS)
+    assert {path.stem for path in (ROOT / "docs" / "findings").glob("A*.md")} == set(FINDINGS)
+
+
+@pytest.mark.parametrize("code", sorted(FINDINGS))
+def test_the_page_in_docs_is_what_is_explained(code: str) -> None:
+    assert (ROOT / "docs" / "findings" / f"{code}.md").read_text(encoding="utf-8") == page(code)
+
+
+@pytest.mark.parametrize("code", WITH_FILES)
+def test_the_bad_file_has_it_and_reads_as_expected(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run(code, EXPLANATIONS[code].bad, tmp_path, monkeypatch)
+    found = [d for d in result.diagnostics if d.code == code]
+    assert found, result
+    golden = HERE / "golden" / f"{code}.txt"
+    assert "\n\n".join(map(str, found)) + "\n" == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("code", sorted(EXPLANATIONS))
+def test_the_good_file_has_not(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(code, EXPLANATIONS[code].good, tmp_path, monkeypatch)
+    assert code not in {d.code for d in result.diagnostics}, result
+    assert not result.errors, result
