@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from apportion.engine.compile.patterns import Pattern
 from apportion.engine.compile.rulesets import CompiledInvariant, CompiledRule, LetStep, Requirement, RuleSet, Step
@@ -60,12 +60,15 @@ class Match:
 
 @define(eq=False)
 class Attempts:
-    """For each node the attempt that came furthest."""
+    """For each node the attempt that came furthest; in `every`, where it is a list, all of them."""
 
     best: dict[Value, Attempt] = field(factory=dict)
+    every: list[tuple[Value, Attempt]] | None = None
 
     def note(self, nodes: tuple[Value, ...], attempt: Attempt) -> None:
         """Keep `attempt` for those of `nodes` that no other attempt came further at."""
+        if self.every is not None:
+            self.every.extend((node, attempt) for node in nodes)
         for node in nodes:
             known = self.best.get(node)
             if known is None or attempt.progress > known.progress:
@@ -106,6 +109,12 @@ class Candidate:
     def withdraw(self) -> None:
         """Take the variant on offer back for good."""
         self._withdrawn.add(self._index)
+
+    def reset(self) -> None:
+        """As it was found: nothing withdrawn, the first variant on offer."""
+        self._withdrawn.clear()
+        self._index = -1
+        self.advance()
 
     def restart(self) -> Match | None:
         """Offer the first variant that was not withdrawn."""
@@ -197,7 +206,7 @@ class Matcher:
         for node in nodes:
             broken = self._breaks_invariant(node)
             if broken is not None:
-                self.attempts.note(nodes, broken)
+                self.attempts.note(nodes, evolve(broken, of=rule.name))
                 return None
         emits = self._emits(rule, frame, nodes)
         return None if emits is None else Match(rule, root, frame, nodes, solution.shared, emits)
@@ -215,6 +224,7 @@ class Matcher:
             failed.observed,
             list(frame),
             backend=self.rules.backend_id,
+            failed=failed,
         )
 
     def _breaks_invariant(self, node: Value) -> Attempt | None:

@@ -47,14 +47,17 @@ def claim(
     refusal: Callable[[Value], Attempt | None],
     branches: Callable[[Value, CompiledRule], str | None],
     attempts: Attempts,
+    candidates: list[Candidate] | None = None,
 ) -> Claims:
     """The partitions of one backend in one graph.
 
     `fixed` are the partitions of earlier backends as node positions; `refusal` says why a node is not on offer,
-    `branches` why a control-flow op can't be claimed; reasons go to `attempts`.
+    `branches` why a control-flow op can't be claimed; reasons go to `attempts`. `candidates` are given where they are
+    known already.
     """
     matcher = Matcher(rules, graph, refusal, attempts, branches)
-    candidates = matcher.candidates()
+    if candidates is None:
+        candidates = matcher.candidates()
     this = _Round(rules, graph, flow, fixed, attempts)
     claims = Claims()
     while candidates:

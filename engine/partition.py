@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Union
 
 import torch.fx as fx
 from attrs import define, field, frozen
 
-from apportion.engine.candidates import Attempts
+from apportion.engine.candidates import Attempts, Candidate
 from apportion.engine.claim import Claims, claim
 from apportion.engine.compile.rulesets import CompiledRule, RuleSet
 from apportion.engine.errors import StrictError
@@ -24,7 +24,7 @@ from apportion.engine.sources import Rules, load_all
 from apportion.engine.tag import clear_tags, foreign_tag, tag_name, write_tags
 from apportion.engine.wishes import Wishes, choose_rules
 
-__all__ = ["partition"]
+__all__ = ["Deciding", "Part", "Run", "partition"]
 
 logger = logging.getLogger("apportion")
 
@@ -63,7 +63,7 @@ def partition(
     `OptionError`, `ProgramError`, and with `strict` `StrictError`.
     """
     sets = choose_rules(load_all(rules, options), with_rules, without_rules)
-    run = _Run(sets, Wishes.of(exclude, only), compile_specs, several=isinstance(program, Mapping))
+    run = Run(sets, Wishes.of(exclude, only), compile_specs, several=isinstance(program, Mapping))
     for method, one in methods_of(program):
         run.method(method, ProgramFacts.of(one))
     result = run.finish(program)
@@ -85,7 +85,7 @@ def _check_strict(report: Report) -> None:
 
 
 @frozen(eq=False)
-class _Part:
+class Part:
     """A partition before it is tagged."""
 
     graph: GraphFacts
@@ -94,8 +94,12 @@ class _Part:
 
 
 @define(eq=False)
-class _Run:
-    """One call of `partition` over all methods and graphs of a program."""
+class Run:
+    """One call of `partition` over all methods and graphs of a program.
+
+    `every` is a list where all attempts are to be kept, not only the best of each node; `decided` has what was decided
+    in each method, for explanations.
+    """
 
     sets: Sequence[RuleSet]
     wishes: Wishes
@@ -109,10 +113,13 @@ class _Run:
     total: int = 0
     ops: dict[str, bool] = field(factory=dict)
     rounds: int = 0
+    every: list[tuple[Value, Attempt]] | None = None
+    decided: dict[str, tuple[ProgramFacts, Deciding]] = field(factory=dict)
 
     def method(self, name: str, facts: ProgramFacts) -> None:
         """Partition one program, innermost graphs first, and tag it."""
-        method = _Method(self.sets, self.wishes)
+        method = Deciding(self.sets, self.wishes, attempts=Attempts(every=self.every))
+        self.decided[name] = (facts, method)
         for graph in facts.graphs:
             clear_tags(graph)
             method.graph(graph)
@@ -120,7 +127,7 @@ class _Run:
         self._tag(name, facts, method)
         self._account(name, facts, method)
 
-    def _tag(self, name: str, facts: ProgramFacts, method: _Method) -> None:
+    def _tag(self, name: str, facts: ProgramFacts, method: Deciding) -> None:
         for graph in reversed(facts.graphs):
             if method.dissolved(graph):
                 continue
@@ -128,7 +135,7 @@ class _Run:
             for part in method.parts_of(graph):
                 self._tag_part(name, part, order)
 
-    def _tag_part(self, name: str, part: _Part, order: Mapping[fx.Node, int]) -> None:
+    def _tag_part(self, name: str, part: Part, order: Mapping[fx.Node, int]) -> None:
         rules, group = part.rules, part.group
         border = border_of(group.nodes, group.matches, rules.policy)
         tag = tag_name(rules.backend_id, len(self.partitions), name if self.several else "")
@@ -146,7 +153,7 @@ class _Run:
             given = given.get(backend_id, ())
         return [*emitted, *given]
 
-    def _account(self, name: str, facts: ProgramFacts, method: _Method) -> None:
+    def _account(self, name: str, facts: ProgramFacts, method: Deciding) -> None:
         for graph in facts.graphs:
             owners = method.owners(graph)
             for node in graph.calls:
@@ -191,16 +198,20 @@ class _Run:
 
 
 @define(eq=False)
-class _Method:
-    """The state of one program: who owns what in each of its graphs."""
+class Deciding:
+    """The state of one program: who owns what in each of its graphs.
+
+    `prepared` gives the candidates of a graph and backend where they are known already (what-ifs ask many times).
+    """
 
     sets: Sequence[RuleSet]
     wishes: Wishes
-    parts: list[_Part] = field(factory=list)
+    parts: list[Part] = field(factory=list)
     owned: dict[GraphFacts, dict[Value, str]] = field(factory=dict)
     unwanted: dict[Value, str] = field(factory=dict)
     attempts: Attempts = field(factory=Attempts)
     rounds: int = 0
+    prepared: Callable[..., list[Candidate]] | None = None
 
     def graph(self, graph: GraphFacts) -> None:
         """All backends in one graph, in order of precedence."""
@@ -210,7 +221,7 @@ class _Method:
             self.unwanted.update({node: why for node in graph.calls if (why := self.wishes.refusal(node)) is not None})
         fixed: list[list[int]] = []
         for rules in self.sets:
-            attempts = Attempts(self.attempts.best)
+            attempts = Attempts(self.attempts.best, self.attempts.every)
 
             def refusal(node: Value) -> Attempt | None:
                 return self._refusal(node, owners)
@@ -219,10 +230,11 @@ class _Method:
                 return self._branches(node, rule, backend)
 
             self._show_inner(graph, rules)
-            claims: Claims = claim(graph, rules, flow, fixed, refusal, branches, attempts)
+            found = self.prepared(graph, rules, refusal, branches, attempts) if self.prepared else None
+            claims: Claims = claim(graph, rules, flow, fixed, refusal, branches, attempts, found)
             self.rounds = max(self.rounds, claims.rounds)
             for group in claims.groups:
-                self.parts.append(_Part(graph, group, rules))
+                self.parts.append(Part(graph, group, rules))
                 fixed.append([node.position for node in group.nodes])
                 for node in group.nodes:
                     owners[node] = rules.backend_id
@@ -288,7 +300,7 @@ class _Method:
             return self._whole(owner.graph.owners[0])
         return backend
 
-    def parts_of(self, graph: GraphFacts) -> list[_Part]:
+    def parts_of(self, graph: GraphFacts) -> list[Part]:
         """The partitions of a graph, by their first node."""
         return sorted((p for p in self.parts if p.graph is graph), key=lambda p: p.group.nodes[0].position)
 
@@ -299,7 +311,7 @@ class _Method:
 
 
 def _partition(
-    tag: str, spec: DelegationSpec, method: str, part: _Part, nodes: tuple[fx.Node, ...], border: Border
+    tag: str, spec: DelegationSpec, method: str, part: Part, nodes: tuple[fx.Node, ...], border: Border
 ) -> Partition:
     matches = [(m.rule.name, tuple(n.name for n in m.claimed)) for m in part.group.matches]
     return Partition(
@@ -333,7 +345,7 @@ def _duplicated(parts: Sequence[Partition]) -> int:
     return total
 
 
-def _reason(method: str, graph: GraphFacts, node: Value, op: str, run: _Method, sets: Sequence[RuleSet]) -> NodeReason:
+def _reason(method: str, graph: GraphFacts, node: Value, op: str, run: Deciding, sets: Sequence[RuleSet]) -> NodeReason:
     attempt = run._refusal(node, {}) or run.attempts.best.get(node) or _unnamed(node, op, sets)
     return NodeReason(
         method,

@@ -11,6 +11,7 @@ from attrs import frozen
 
 from apportion.engine.compile import patterns as p
 from apportion.engine.compile.dtypes import dtype_name
+from apportion.engine.compile.rulesets import Cutoff, Requirement
 from apportion.engine.facts import Value
 from apportion.engine.match import Mismatch
 from apportion.engine.values import Unknown
@@ -49,7 +50,8 @@ class Attempt:
     """One way in which a node was nearly claimed.
 
     `progress` orders attempts: the one that came furthest is the node's reason. `frame` are the bindings that the
-    condition saw, `observed` closures over them; `detail` a sentence, or the `Mismatch` of a pattern.
+    condition saw, `observed` closures over them; `detail` a sentence, or the `Mismatch` of a pattern. `of` is the rule
+    whose match broke the invariant called `rule`; `failed` the condition itself.
     """
 
     cause: Cause
@@ -62,6 +64,8 @@ class Attempt:
     frame: list[Any] | None = None
     detail: str | Mismatch | None = None
     backend: str = ""
+    of: str | None = None
+    failed: Requirement | Cutoff | None = None
 
     def values(self) -> tuple[tuple[str, str], ...]:
         """What the condition saw: pairs of path and value, in words."""

@@ -173,6 +173,7 @@ class _Settling:
             because=cutoff.because,
             observed=cutoff.observed,
             frame=frame,
+            failed=cutoff,
         )
 
     def post_conditions(self, group: Group) -> None:
@@ -202,6 +203,7 @@ class _Settling:
                                     because=requirement.because,
                                     observed=requirement.observed,
                                     frame=frame,
+                                    failed=requirement,
                                 ),
                             )
                         )

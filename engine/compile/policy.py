@@ -120,7 +120,7 @@ def _key(
 
 def _cutoff(clause: tree.Trim | tree.Reject, scope: Scope) -> Cutoff:
     _, evaluate, observed = condition(clause.condition, scope)
-    return Cutoff(evaluate, clause.span, text_of(clause.condition), clause.because, observed)
+    return Cutoff(evaluate, clause.span, text_of(clause.condition), clause.because, observed, clause.condition, scope)
 
 
 def compile_preserve(block: tree.Preserve, scope: Scope) -> PreservePolicy:

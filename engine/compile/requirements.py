@@ -137,7 +137,8 @@ class Steps:
         if compiled.failed:
             return
         requirement = Requirement(
-            evaluate, clause.span, text_of(clause.condition), clause.because, observed, compiled.post, applied
+            evaluate, clause.span, text_of(clause.condition), clause.because, observed, compiled.post, applied,
+            clause.condition, scope,
         )
         (self.post if compiled.post else self.steps).append(requirement)
 

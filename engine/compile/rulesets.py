@@ -41,6 +41,7 @@ class Requirement:
     `evaluate(frame)` gives True, False or `Unknown`. `text` is the condition as written, `span` its place, `because`
     the author's sentence; `observed` are (path, closure) pairs of the values that decide it. `post` is set where it
     speaks of the partition. `applied` are the places of the `require NAME(…)` it was inlined for, outermost first.
+    `expr` is the condition as a tree and `scope` what its names mean, for explanations that look into parts of it.
     """
 
     evaluate: Evaluate
@@ -50,6 +51,8 @@ class Requirement:
     observed: tuple[tuple[str, Evaluate], ...] = ()
     post: bool = False
     applied: tuple[Span, ...] = ()
+    expr: tree.Expr | None = field(default=None, repr=False, eq=False)
+    scope: Any = field(default=None, repr=False, eq=False)
 
 
 @frozen
@@ -124,6 +127,8 @@ class Cutoff:
     text: str
     because: str | None = None
     observed: tuple[tuple[str, Evaluate], ...] = ()
+    expr: tree.Expr | None = field(default=None, repr=False, eq=False)
+    scope: Any = field(default=None, repr=False, eq=False)
 
 
 @frozen
