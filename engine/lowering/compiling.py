@@ -36,7 +36,7 @@ from apportion.engine.preserve import preserved_ops
 from apportion.engine.sources import Rules
 from apportion.grammar.diagnostics import nearest
 
-__all__ = ["CACHE", "apportion", "compile_backend"]
+__all__ = ["CACHE", "apportion", "as_program", "compile_backend"]
 
 logger = logging.getLogger("apportion")
 
@@ -98,7 +98,7 @@ def compile_backend(
         frozen = _parameters(example_inputs) if freeze and not torch.is_grad_enabled() else {}
 
         def forward(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-            program, kept = _as_program(graph, inputs, frozen if len(inputs) == len(example_inputs) else {})
+            program, kept = as_program(graph, inputs, frozen if len(inputs) == len(example_inputs) else {})
             decision = partition(program, loaded, **arguments)
             with _disable_current_modes():  # backends compile with real tensors
                 lowered = lower_decided(program, decision, fallback, CACHE)
@@ -139,7 +139,7 @@ def _runner(lowered: ExportedProgram, order: Mapping[str, int]) -> Callable[...,
     return run
 
 
-def _as_program(
+def as_program(
     module: fx.GraphModule, inputs: Sequence[Any], frozen: Mapping[int, torch.Tensor]
 ) -> tuple[ExportedProgram, dict[str, int]]:
     """A graph of torch.compile as an exported program: all inputs are the user's, but for frozen parameters. Also gives

@@ -94,9 +94,9 @@ def _constants(program: ExportedProgram) -> dict[str, int]:
     return found
 
 
-def _size(number: int) -> str:
+def _size(number: float) -> str:
     for unit in ("B", "KiB", "MiB"):
         if number < 1024 or unit == "MiB":
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number //= 1 if unit == "MiB" else 1024
+        number = number / 1024
     return f"{number} B"

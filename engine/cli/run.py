@@ -1,0 +1,106 @@
+"""`apportion run`: call a lowered program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.utils import _pytree as pytree
+
+from apportion import engine
+from apportion.engine.cli import console, files, programs
+from apportion.engine.cli.console import CommandError
+
+__all__ = ["command"]
+
+
+@click.command("run", short_help="Run a lowered program.")
+@click.argument("file", metavar="OUT")
+@click.option("-i", "--inputs", "inputs", metavar="FILE", multiple=True,
+              help="A .pt file (torch.save) with a tensor or a tuple of arguments; repeat it for several. "
+                   "Without it, inputs are drawn at random.")
+@click.option("-o", "--output", "output", metavar="FILE", help="Write the results there with torch.save.")
+@click.option("--method", metavar="NAME", default="forward", show_default=True, help="The method to call.")
+@click.option("--seed", default=0, show_default=True, help="Where random inputs start from.")
+@click.option("--import", "imports", metavar="MODULE", multiple=True, help="Import a Python module first.")
+def command(file: str, inputs: tuple[str, ...], output: str | None, method: str, seed: int,
+            imports: tuple[str, ...]) -> int:
+    """Run the program that `apportion lower` wrote to OUT, and print what its results look like."""
+    target = None if output is None else Path(output)
+    if target is not None:
+        files.refuse_unwritable(target)
+    programs.import_modules(imports)
+    program = _method(file, method)
+    args, kwargs = _arguments(program, inputs, seed)
+    with torch.no_grad():
+        results = program.module(check_guards=False)(*args, **kwargs)
+    for number, value in enumerate(pytree.tree_leaves(results)):
+        console.show(f"{number}: {_described(value)}")
+    if target is not None:
+        torch.save(results, target)
+        console.note(f"note: wrote {target}")
+    return 0
+
+
+def _method(file: str, method: str) -> ExportedProgram:
+    try:
+        loaded = engine.load(file)
+    except OSError as problem:
+        raise CommandError(f"{file}: {(problem.strerror or str(problem)).lower()}") from problem
+    if isinstance(loaded, ExportedProgram):
+        return loaded
+    if method not in loaded:
+        raise CommandError(f"{file}: has no method {method}; it has {', '.join(loaded)}")
+    return loaded[method]
+
+
+def _arguments(program: ExportedProgram, files_given: Sequence[str], seed: int) -> tuple[Any, Any]:
+    flat = [value for path in files_given for value in _read(path)]
+    if not files_given:
+        flat = _drawn(program, seed)
+    spec = program.call_spec.in_spec
+    if spec is None or len(flat) != spec.num_leaves:
+        raise CommandError(f"the program takes {'?' if spec is None else spec.num_leaves} inputs, {len(flat)} were given")
+    args, kwargs = pytree.tree_unflatten(flat, spec)
+    return args, kwargs
+
+
+def _read(path: str) -> list[Any]:
+    try:
+        return pytree.tree_leaves(torch.load(path, weights_only=True))
+    except OSError as problem:
+        raise CommandError(f"{path}: {(problem.strerror or str(problem)).lower()}") from problem
+    except Exception as problem:
+        lines = str(problem).strip().splitlines() or [type(problem).__name__]
+        raise CommandError(f"{path}: torch can't read it: {lines[0]}") from problem
+
+
+def _drawn(program: ExportedProgram, seed: int) -> list[Any]:
+    """Random values of the right shapes; a size that may vary is what it was when the program was exported."""
+    generator = torch.Generator().manual_seed(seed)
+    names = {s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT}
+    values = [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
+    return [_random(value, generator) for value in values]
+
+
+def _random(value: Any, generator: torch.Generator) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    shape = [size if isinstance(size, int) else size.node.hint or 2 for size in value.shape]
+    if value.dtype.is_floating_point:
+        return torch.randn(shape, generator=generator).to(value.dtype)
+    return torch.randint(0, 2, shape, generator=generator).to(value.dtype)
+
+
+def _described(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return f"{type(value).__name__} {value}"
+    text = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if value.numel() == 0 or not value.dtype.is_floating_point:
+        return text
+    return f"{text} mean {value.mean().item():.6g}, from {value.min().item():.6g} to {value.max().item():.6g}"
