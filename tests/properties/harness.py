@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,12 +17,12 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from apportion import engine
-from tests.properties.lowering import CALLS
+from tests.properties.lowering import CALLS, order_edges
 from tests.properties.programs import Program, draw_program, exported, graph_module
-from tests.properties.rules_text import draw_rules
+from tests.properties.rules_text import Pair, draw_rules
 
-__all__ = ["CLEAN", "TAG", "Outcome", "a_program", "call_nodes", "examples", "graphs_of", "is_getitem", "outcome",
-           "outcomes", "snapshot", "tags_in"]
+__all__ = ["CLEAN", "TAG", "Outcome", "a_program", "call_nodes", "examples", "graphs_of", "groups_in", "is_getitem",
+           "outcome", "outcomes", "snapshot", "tags_in", "tensors_of"]
 
 TAG = "delegation_tag"
 POOL = 10_000
@@ -81,6 +81,18 @@ class Outcome:
         """The graph module that carries the tags."""
         return self.given.graph_module if isinstance(self.given, ExportedProgram) else self.given
 
+    @functools.cached_property
+    def runnable(self) -> tuple[fx.GraphModule, list[tuple[fx.Node, fx.Node]]]:
+        """The program as a module that runs, its tags left out, and which of its nodes must stay in order."""
+        module = self.given.module(check_guards=False) if isinstance(self.given, ExportedProgram) else self.given
+        state = tensors_of(module)
+        saved = {name: value.detach().clone() for name, value in state.items()}
+        with torch.no_grad():
+            order = order_edges(module, self.program.inputs())
+            for name, value in state.items():
+                value.copy_(saved[name])
+        return module, order
+
 
 @functools.lru_cache(maxsize=512)
 def a_program(seed: int, without: frozenset[str] = frozenset()) -> tuple[Program, Any]:
@@ -94,9 +106,42 @@ def a_program(seed: int, without: frozenset[str] = frozenset()) -> tuple[Program
 def outcome(program_seed: int, rules_seed: int, without: frozenset[str] = frozenset()) -> Outcome:
     """Partition the program of one seed by the rules of another. Tags of earlier outcomes are still on it."""
     program, given = a_program(program_seed, without)
-    text = draw_rules(rules_seed)
+    text = draw_rules(rules_seed, pairs_of(given))
     before = snapshot(given)
     return Outcome(program, given, text, engine.partition(given, engine.parse_rules(text)), before)
+
+
+def pairs_of(given: Any) -> list[Pair]:
+    """What the ops of a program take from each other, where rules can name them."""
+    module = given.graph_module if isinstance(given, ExportedProgram) else given
+    found = []
+    for _, inner in graphs_of(module):
+        for node in call_nodes(inner):
+            for place, argument in enumerate(node.args):
+                source = argument[0] if isinstance(argument, (tuple, list)) and argument else argument
+                if source is not argument or not isinstance(source, fx.Node):
+                    continue
+                producer = source.args[0] if is_getitem(source) else source
+                names = aten_name(producer), aten_name(node)
+                several = isinstance(producer.meta.get("val"), (tuple, list))
+                if None not in names and several == (producer is not source):
+                    element = None if producer is source else source.args[1]
+                    first = producer.args[0] if producer.args and isinstance(producer.args[0], fx.Node) else None
+                    earlier = None if first is None or is_getitem(first) else aten_name(first)
+                    single = len(producer.users) == 1
+                    found.append(Pair(names[0], element, names[1], place, earlier, single, first is not None))
+    return found
+
+
+def aten_name(node: fx.Node) -> str | None:
+    """`relu.default` of a node that calls it; None for ops that no rule should claim by chance."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten" or target._schema.is_mutable:
+        return None
+    name = target._schema.name.removeprefix("aten::")
+    if torch.Tag.nondeterministic_seeded in target.tags or name.startswith(("_assert", "sym_")):
+        return None
+    return f"{name}.{target._overloadname}"
 
 
 # --- looking at graphs --------------------------------------------------------------------------------------------
@@ -163,6 +208,16 @@ def _environment(env: Any) -> tuple[Any, ...]:
             str(sorted(map(str, env.divisible))), env.num_deferred_runtime_asserts)
 
 
-def tagged_groups(module: fx.GraphModule) -> Mapping[fx.Node, str]:
+def groups_in(module: fx.GraphModule) -> dict[fx.Node, str]:
     """The tag of each tagged op node and getitem."""
     return {node: tag for node, tag in tags_in(module).items() if node.op in CALLS}
+
+
+def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Every tensor that a module holds, by path."""
+    found: dict[str, torch.Tensor] = {}
+    for path, inner in module.named_modules():
+        for name, value in [*inner.__dict__.items(), *inner._parameters.items(), *inner._buffers.items()]:
+            if isinstance(value, torch.Tensor):
+                found[f"{path}.{name}" if path else name] = value
+    return found

@@ -8,9 +8,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from attrs import define, field
+from attrs import define, field, frozen
 
-__all__ = ["EXTERNS", "draw_rules"]
+__all__ = ["EXTERNS", "Pair", "draw_rules"]
 
 EXTERNS = ("small_name", "even_rank", "odd_rank")
 """The predicates that the texts call; the tests register them. `unheard_of` is declared too and never registered."""
@@ -31,12 +31,30 @@ WRITES = ("add_.Tensor", "mul_.Tensor", "copy_.default", "fill_.Scalar", "copy.d
 CHANCE = ("rand_like.default", "bernoulli.default", "dropout.default", "rand.default", "randn.default")
 MADE = ("full.default", "ones.default", "full_like.default", "_to_copy.default", "to.dtype")
 DEMANDS = ("_assert_async.msg", "_assert_tensor_metadata.default")
+MANY = frozenset({*(name.split(".")[0] for name in SEVERAL), "split", "unbind", "split_with_sizes", "chunk"})
 EVERY = (*(f"{name}.default" for name in UNARY), *BINARY, *VIEWS, *MATRIX, *REDUCE, *SEVERAL, *LISTS, *JOINS, *SCALARS,
          *MADE)
 KINDS = ("tensor", "node", "none", "literal", "int", "float", "bool", "str", "constant", "parameter", "buffer",
          "mutable_buffer", "frozen", "user_input", "graph_input", "returned", "static", "symbolic", "unbacked",
          "contiguous", "channels_last")
 DTYPES = ("float32", "float64", "int64", "int32", "bool", "float16", "bfloat16")
+
+
+@frozen
+class Pair:
+    """What a program does with a result: an op, which of its outputs, the op that takes it, and as which argument.
+
+    `earlier` is the op that makes the producer's first argument, where there is one; `single` says that nothing else
+    uses the result, `takes` that the producer's first argument is a tensor.
+    """
+
+    producer: str
+    element: int | None
+    user: str
+    argument: int
+    earlier: str | None = None
+    single: bool = True
+    takes: bool = True
 
 
 @define
@@ -56,6 +74,7 @@ class Scope:
 @define
 class _Writer:
     rng: random.Random
+    pairs: Sequence[Pair] = ()
     lines: list[str] = field(factory=list)
     contracts: list[str] = field(factory=list)
     rules: list[str] = field(factory=list)
@@ -206,7 +225,38 @@ class _Writer:
             (1, self.control), (1, self.literals), (1, self.roots), (1, self.declared), (1, self.packet),
             (1, self.lists),
         ]
+        if self.pairs:
+            patterns.append((18, self.paired))
         return self.rng.choices([p for _, p in patterns], [w for w, _ in patterns])[0]
+
+    def paired(self, scope: Scope) -> list[str]:
+        """What a program does, as a pattern: mostly it matches."""
+        pair = self.rng.choice(self.pairs)
+        self.claims(scope, *(["z"] if pair.user.split(".")[0] not in MANY else []))
+        first = "_"
+        if pair.takes:
+            first = f"aten.{pair.earlier}(_)" if pair.earlier and self.chance(.4) else "x"
+        if first == "x":
+            scope.values.append("x")
+        term = f"aten.{pair.producer}({first})"
+        if self.chance(.2):
+            term = f"{{aten.{pair.producer}, {self.braces(UNARY)}}}({first})"
+        if self.chance(.1 if pair.single else .7) or "aten" in first and self.chance(.3):
+            term = f"shared {term}"
+        at = "" if pair.element is None else f"[{pair.element}]"
+        others = "_, " * pair.argument
+        if self.chance(.5) or at and term.startswith("shared"):
+            if pair.element is None:
+                self.claims(scope, "y")
+            else:
+                scope.nodes.append("y")
+                scope.claimed.append("y")
+            return ["match {", f"  y = {term}", f"  z = aten.{pair.user}({others}y{at})", "}"]
+        if pair.element is None and self.chance(.15):
+            term = f"({term} | aten.relu.default(_))"
+        elif pair.element is None and not term.startswith("shared") and self.chance(.2):
+            term = f"{term}?"
+        return [f"match z = aten.{pair.user}({others}{term}{at})"]
 
     def claims(self, scope: Scope, *names: str) -> None:
         scope.values += names
@@ -496,9 +546,9 @@ class _Writer:
         self.lines += ["partition {", *(f"  {key}" for key in keys), "}"]
 
 
-def draw_rules(seed: int) -> str:
-    """The rules file of a seed."""
-    writer = _Writer(random.Random(seed))
+def draw_rules(seed: int, pairs: Sequence[Pair] = ()) -> str:
+    """The rules file of a seed; some of its patterns are drawn from `pairs`, so that they match a program."""
+    writer = _Writer(random.Random(seed), pairs)
     if writer.chance(.3):
         writer.lines.append("# drawn at random")
     writer.header()

@@ -32,11 +32,13 @@ from tests.properties.harness import (
     call_nodes,
     examples,
     graphs_of,
+    groups_in,
     is_getitem,
     outcome,
     outcomes,
     snapshot,
     tags_in,
+    tensors_of,
 )
 from tests.properties.lowering import CALLS, contracted, lower_plain, order_edges
 from tests.properties.rules_text import CHANCE, DEMANDS, EVERY, WRITES, draw_rules
@@ -44,10 +46,6 @@ from tests.properties.running import differences, observe
 
 ROOT = Path(__file__).parents[2]
 BREAKS = ("", '"', "{", "}", "(", "rule", " or ", "1e999", "\0", "é", "@", "9" * 40, " ", " and ")
-
-
-def groups_in(module: fx.GraphModule) -> dict[fx.Node, str]:
-    return {node: tag for node, tag in tags_in(module).items() if node.op in CALLS}
 
 
 # --- 1: valid -----------------------------------------------------------------------------------------------------
@@ -89,7 +87,7 @@ def user_inputs(given: Any) -> set[str]:
 
 
 def check_same_meaning(found: Outcome) -> None:
-    module = found.given.module(check_guards=False) if isinstance(found.given, ExportedProgram) else found.given
+    module, order = found.runnable
     calls = [found.program.inputs(call) for call in range(2)]
     state = tensors_of(module)
     saved = {name: value.detach().clone() for name, value in state.items()}
@@ -99,9 +97,6 @@ def check_same_meaning(found: Outcome) -> None:
             for name, value in state.items():
                 value.copy_(saved[name])
 
-    with torch.no_grad():
-        order = order_edges(module, calls[0])
-    reset()
     plain = observe(module, lambda: state, calls)
     reset()
     lowered = lower_all(found.module, module, order)
@@ -112,15 +107,6 @@ def check_same_meaning(found: Outcome) -> None:
         eager_module = found.program.module()
         eager = observe(eager_module, lambda: tensors_of(eager_module), calls)
         assert not differences(eager, outcome_of_lowered, exact=False)
-
-
-def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    found: dict[str, torch.Tensor] = {}
-    for path, inner in module.named_modules():
-        for name, value in [*inner.__dict__.items(), *inner._parameters.items(), *inner._buffers.items()]:
-            if isinstance(value, torch.Tensor):
-                found[f"{path}.{name}" if path else name] = value
-    return found
 
 
 def is_random(module: fx.GraphModule) -> bool:
@@ -206,15 +192,7 @@ def check_effects_keep_their_order(found: Outcome) -> None:
             name = str(node.target)
             if has_effects(node):
                 assert name in found.text, f"{name} is claimed, but no rule names it"
-    if isinstance(found.given, ExportedProgram):
-        module = found.given.module(check_guards=False)
-    else:
-        module = found.given
-    state = {name: value.detach().clone() for name, value in tensors_of(module).items()}
-    with torch.no_grad():
-        order = order_edges(module, found.program.inputs())
-        for name, value in tensors_of(module).items():
-            value.copy_(state[name])
+    module, order = found.runnable
     tags = {node.name: tag for node, tag in groups_in(found.module).items()}
     groups = {node: tags[node.name] for node in module.graph.nodes if node.name in tags}
     assert networkx.is_directed_acyclic_graph(contracted(module.graph, groups, order))
