@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from attrs import evolve, frozen
@@ -85,6 +87,8 @@ class RuleModel:
         for clause in node.body:
             if isinstance(clause, tree.Given):
                 compile_pattern(clause.choices, self.scope, claims=False)
+        self._kept: list[int] = []
+        self._at: dict[str, tuple[Instance, ...] | None] = {}
         self._slots, self._flags = self._names()
         steps = Steps()
         self.clauses: list[Clause] = []
@@ -151,14 +155,16 @@ class RuleModel:
 
     # --- instances -------------------------------------------------------------------------------------------------
 
-    def lay(self, skeleton: Skeleton, root: str) -> Iterator[Instance]:
-        """Every way in which the pattern fits with its root at `root`."""
+    def lay(self, skeleton: Skeleton, root: str, *, loose: bool = False) -> Iterator[Instance]:
+        """Every way in which the pattern fits with its root at `root`; `loose` as `place.lay` has it."""
         for index, choice in enumerate(self.pattern.choices):
-            for laid, claim in self._laid(choice, skeleton, root):
+            for laid, claim in self._laid(choice, skeleton, root, loose):
                 yield Instance(self, laid, claim, index, self.environment(laid, claim))
 
-    def _laid(self, choice: PatternChoice, skeleton: Skeleton, root: str) -> Iterator[tuple[Skeleton, Claim]]:
-        for laid, claim in lay(choice, skeleton, root, Claim()):
+    def _laid(
+        self, choice: PatternChoice, skeleton: Skeleton, root: str, loose: bool
+    ) -> Iterator[tuple[Skeleton, Claim]]:
+        for laid, claim in lay(choice, skeleton, root, Claim(), loose=loose):
             if not claim.nodes and isinstance(self.tree, tree.Rule):  # a bare name or `_` claims its root
                 try:
                     laid.meet_ops(root, None)
@@ -177,14 +183,46 @@ class RuleModel:
     def instances(self) -> tuple[Instance, ...]:
         """The instances at the root `$`, up to a limit (`is_cut` tells whether there are more)."""
         found: list[Instance] = []
-        for instance in self.lay(Skeleton(self.file.declared), "$"):
-            if len(found) == MOST_INSTANCES:
+        for tried, instance in enumerate(self.lay(Skeleton(self.file.declared), "$")):
+            if len(found) == MOST_INSTANCES or tried == MOST_TRIED:
                 self.is_cut = True
                 break
-            found.append(instance)
+            if tried < FIRST_TRIED or _box_of(instance) is not None:
+                found.append(instance)
+                self._kept.append(tried)
         return tuple(found)
 
     is_cut: bool = False
+
+    def at(self, place: str) -> tuple[Instance, ...] | None:
+        """How an invariant fits a node, whatever is around it; None where it looks at more than that node."""
+        if place not in self._at:
+            laid = list(islice(self.lay(Skeleton(self.file.declared), place), 17))
+            alone = all(
+                len(i.skeleton.ops) <= 1 and not i.skeleton.conditions and not i.skeleton.alias for i in laid
+            )
+            self._at[place] = tuple(laid) if alone and len(laid) <= 16 else None
+        return self._at[place]
+
+    @cached_property
+    def moved(self) -> tuple[Instance, ...]:
+        """The same instances with the root at `@`, for patterns that meet elsewhere than at their roots."""
+        kept = set(self._kept if self.instances else ())
+        laid = islice(self.lay(Skeleton(self.file.declared), "@"), max(kept, default=-1) + 1)
+        return tuple(instance for index, instance in enumerate(laid) if index in kept)
+
+    @cached_property
+    def loose(self) -> RuleModel:
+        """The rule with alternatives put together: it allows more, in fewer ways. What it excludes is excluded."""
+        found = copy(self)
+        for name in ("instances", "moved", "boxes", "claimed_ops", "loose"):
+            found.__dict__.pop(name, None)
+        laid = list(islice(self.lay(Skeleton(self.file.declared), "$", loose=True), MOST_INSTANCES + 1))
+        found.is_cut = len(laid) > MOST_INSTANCES
+        found.__dict__["instances"] = tuple(laid[:MOST_INSTANCES])
+        moved = islice(self.lay(Skeleton(self.file.declared), "@", loose=True), MOST_INSTANCES)
+        found.__dict__["moved"] = tuple(moved)
+        return found
 
     @cached_property
     def boxes(self) -> tuple[Box | None, ...]:
@@ -215,6 +253,9 @@ class RuleModel:
 
 
 MOST_INSTANCES = 48
+MOST_TRIED = 240
+FIRST_TRIED = 12
+"""How many ways of a pattern are looked at, at most; after the first few only those that can hold at all."""
 
 
 class RuleFile:
@@ -360,12 +401,10 @@ def _invariant(invariant: RuleModel, place: str) -> Condition:
         if ops is not None and isinstance(names, Choice) and names.meet(Choice(ops)).empty:
             return TRUE
         parts: list[Formula] = []
-        base = Skeleton(reader.skeleton.declared)
-        laid = 0
-        for instance in invariant.lay(base, place):
-            laid += 1
-            if len(instance.skeleton.ops) > 1 or instance.skeleton.conditions or instance.skeleton.alias or laid > 16:
-                return TRUE  # it looks further than this node: the matcher decides
+        laid = invariant.at(place)
+        if laid is None:
+            return TRUE  # it looks further than this node: the matcher decides
+        for instance in laid:
             parts.append(_held(invariant, instance, place, reader))
         return either(off, both(*parts))
 

@@ -30,9 +30,9 @@ from apportion.engine.lint.terms import Box
 
 __all__ = ["Verdict", "covered", "examine", "sat"]
 
-SPLITS = 1_500
-PAIRS = 160
-DRAWN = 40
+SPLITS = 1_200
+PAIRS = 250
+DRAWN = 30
 
 
 @frozen(eq=False)
@@ -61,10 +61,17 @@ class _Search:
 
 
 def examine(one: RuleModel, other: RuleModel) -> Verdict:
-    """Can both rules want one node?"""
+    """Can both rules want one node?
+
+    First with alternatives put together, which is enough for most proofs that they can't; then way by way for a
+    witness.
+    """
     if not _may_meet(one, other):
         return Verdict("disjoint")
     search = _Search(one, other)
+    simple = one.is_simple and other.is_simple
+    if not simple and _loosely_disjoint(one, other):
+        return Verdict("disjoint")
     try:
         for problem in _problems(one, other, search):
             found = _witness(problem, search)
@@ -79,6 +86,17 @@ def examine(one: RuleModel, other: RuleModel) -> Verdict:
     if not search.seen:
         return Verdict("undecided", reasons=("too many variants",), code="A903") if search.cut else Verdict("disjoint")
     return _undecided(search)
+
+
+def _loosely_disjoint(one: RuleModel, other: RuleModel) -> bool:
+    search = _Search(one, other)
+    try:
+        for problem in _problems(one.loose, other.loose, search):
+            if next(solve(problem, search.budget), None) is not None:
+                return False
+    except Exhausted:
+        return False
+    return not search.cut
 
 
 def _undecided(search: _Search) -> Verdict:
@@ -99,29 +117,36 @@ def _may_meet(one: RuleModel, other: RuleModel) -> bool:
 def _problems(one: RuleModel, other: RuleModel, search: _Search) -> Iterator[Problem]:
     """Each alignment of a claimed node of one with a claimed node of the other; equal roots come first."""
     search.cut = search.cut or one.is_cut or other.is_cut
-    later: list[tuple[Instance, Instance]] = []
+    later: list[tuple[int, int]] = []
     for i, first in enumerate(one.instances):
         for j, second in enumerate(other.instances):
-            if _apart(one.boxes[i], other.boxes[j]):
-                problem = None
-            else:
-                problem = joined(first, second, search, "$", "$")
-            if problem is not None:
-                yield problem
-            if len(first.claim.nodes) > 1 or len(second.claim.nodes) > 1:
-                later.append((first, second))
-    for first, second in later:
-        for mine in first.claim.nodes:
-            for theirs in second.claim.nodes:
-                if mine == theirs == "$":
-                    continue
-                search.pairs += 1
-                if search.pairs > PAIRS * 20:
-                    search.cut = True
-                    return
-                problem = joined(first, second, search, mine, theirs)
+            if not _apart(one.boxes[i], other.boxes[j]):
+                problem = joined(first, second, "$", "$", None)
                 if problem is not None:
                     yield problem
+            if len(first.claim.nodes) > 1 or len(second.claim.nodes) > 1:
+                if one.boxes[i] is not None and other.boxes[j] is not None:
+                    later.append((i, j))
+    for i, j in later:
+        first, second = one.instances[i], other.instances[j]
+        for mine in first.claim.nodes:
+            for theirs in second.claim.nodes:
+                if mine == theirs == "$" or not _same_op(first, second, mine, theirs):
+                    continue
+                search.pairs += 1
+                search.budget.used += 2
+                if search.pairs > PAIRS:
+                    search.cut = True
+                    return
+                problem = joined(first, second, mine, theirs, other.moved[j])
+                if problem is not None:
+                    yield problem
+
+
+def _same_op(first: Instance, second: Instance, mine: str, theirs: str) -> bool:
+    one = first.skeleton.ops.get(first.skeleton.find(mine))
+    other = second.skeleton.ops.get(second.skeleton.find(theirs))
+    return one is None or other is None or not one.isdisjoint(other)
 
 
 def _apart(one: Box | None, other: Box | None) -> bool:
@@ -133,51 +158,32 @@ def _apart(one: Box | None, other: Box | None) -> bool:
                for var, domain in small.items())
 
 
-def joined(first: Instance, second: Instance, search: _Search | None, mine: str, theirs: str) -> Problem | None:
-    """The conjunction of two instances whose nodes `mine` and `theirs` are one; None where that can't be."""
+def joined(first: Instance, second: Instance, mine: str, theirs: str, moved: Instance | None) -> Problem | None:
+    """The conjunction of two instances whose nodes `mine` and `theirs` are one; None where that can't be.
+
+    `moved` is the second with a root of its own, for nodes that are not both roots.
+    """
     shared = first.claim.nodes.get(mine, False) and second.claim.nodes.get(theirs, False)
     if shared:  # both take it along; no conflict
         return None
     skeleton = first.skeleton.copy()
+    laid = second if moved is None else moved
     try:
-        moved = graft(second, skeleton, mine, theirs)
+        _merge(laid.skeleton, skeleton)
+        if moved is not None:
+            skeleton.unify(mine, "@" + theirs[1:])
     except Conflict:
         return None
     problem = Problem(skeleton, disjoint=first.rule.file.disjoint | second.rule.file.disjoint)
     problem.conditions = [
-        *structure(skeleton), *conditions_of(first, skeleton), *conditions_of(moved, skeleton)
+        *structure(skeleton), *conditions_of(first, skeleton), *conditions_of(laid, skeleton)
     ]
     add_facts(problem)
     return problem
 
 
-def graft(second: Instance, skeleton: Skeleton, mine: str, theirs: str) -> Instance:
-    """Lay an instance of another rule into a skeleton so that two nodes become one. Raises Conflict.
-
-    Where the roots meet, places are the same already; elsewhere the other's places get a root of their own.
-    """
-    if mine == theirs == "$":
-        _merge(second.skeleton, skeleton, "$")
-        return second
-    other = next(
-        (i for n, i in enumerate(second.rule.lay(Skeleton(skeleton.declared), "@")) if _same_way(i, second)), None
-    )
-    if other is None:
-        raise Conflict("no such way")
-    _merge(other.skeleton, skeleton, "@")
-    skeleton.unify(mine, "@" + theirs[1:])
-    return other
-
-
-def _same_way(found: Instance, wanted: Instance) -> bool:
-    return (
-        found.choice == wanted.choice
-        and ["$" + p[1:] for p in found.claim.nodes] == list(wanted.claim.nodes)
-        and [found.skeleton.ops[p] for p in found.skeleton.ops] == [wanted.skeleton.ops[p] for p in wanted.skeleton.ops]
-    )
-
-
-def _merge(source: Skeleton, target: Skeleton, root: str) -> None:
+def _merge(source: Skeleton, target: Skeleton) -> None:
+    """Add all that one skeleton knows to another. Raises Conflict."""
     for place, (node, index) in source.elements.items():
         known = target.elements.get(target.find(place))
         if known is not None and known[1] != index:

@@ -247,7 +247,7 @@ def _between(first: RuleFile, second: RuleFile, pairs: Pairs) -> None:
                 code = "A102" if same and first.rules.backend_id == second.rules.backend_id else "A107"
                 winner, loser = first.rules.backend_id or first.name, second.rules.backend_id or second.name
                 pairs.found.append(_Found(one, other, finding(
-                    code, f"`{one.name}` of {winner} and `{other.name}` of {loser} both claim this node; {winner} gets it",
+                    code, f"`{one.name}` of {winner} and `{other.name}` of {loser} both claim this node; {winner} wins",
                     one.span, label="wins under this order",
                     labels=[Label(other.span, "loses")], notes=[("witness", verdict.witness.text)],
                 )))

@@ -31,9 +31,16 @@ Conditions = Callable[[Any], Formula]
 Target = Any
 
 
-def lay(choice: p.Choice, skeleton: Skeleton, root: str, claim: Claim) -> Iterator[tuple[Skeleton, Claim]]:
-    """Every way in which a block fits with its root at the place `root`."""
+def lay(
+    choice: p.Choice, skeleton: Skeleton, root: str, claim: Claim, *, loose: bool = False
+) -> Iterator[tuple[Skeleton, Claim]]:
+    """Every way in which a block fits with its root at the place `root`.
+
+    `loose` puts alternatives that are single calls together and asks only what they have in common: fewer ways, each
+    of which allows more.
+    """
     state = _State(skeleton.copy(), Claim(dict(claim.nodes), root, dict(claim.slots)))
+    state.loose = loose
     target = _root_target(choice.root.term, root, state)
     for found in _place(choice.root.term, target, state, None):
         yield from _others(choice.others, found)
@@ -70,15 +77,17 @@ def _output(skeleton: Skeleton, node: str, index: int) -> str:
 class _State:
     """A skeleton and a claim that grow together."""
 
-    __slots__ = ("claim", "skeleton")
+    __slots__ = ("claim", "loose", "skeleton")
 
-    def __init__(self, skeleton: Skeleton, claim: Claim) -> None:
+    def __init__(self, skeleton: Skeleton, claim: Claim, loose: bool = False) -> None:
         self.skeleton = skeleton
         self.claim = claim
+        self.loose = loose
 
     def copy(self) -> _State:
         """An independent copy."""
-        return _State(self.skeleton.copy(), Claim(dict(self.claim.nodes), self.claim.root, dict(self.claim.slots)))
+        claim = Claim(dict(self.claim.nodes), self.claim.root, dict(self.claim.slots))
+        return _State(self.skeleton.copy(), claim, self.loose)
 
     def ask(self, condition: Conditions) -> None:
         """Add a condition."""
@@ -123,10 +132,20 @@ def _unified(one: Target, other: Target, state: _State) -> bool:
             if symbol.kind == "tensor?" and one.kind != other.kind:
                 state.ask(_present(symbol))
         return True
+    pair = (one, other)
+    if any(isinstance(t, _Item) for t in pair) and any(_is_made(t, state) for t in pair):
+        return False  # what an op makes is no number
     if isinstance(one, _Item) or isinstance(other, _Item) or not isinstance(one, Symbol | Undefined):
         state.ask(_equals(one, other))
         return True
     return not isinstance(one, Symbol) and not isinstance(other, Symbol)
+
+
+def _is_made(target: Target, state: _State) -> bool:
+    if not isinstance(target, Symbol):
+        return False
+    place = state.skeleton.find(target.place)
+    return place in state.skeleton.ops or place in state.skeleton.elements
 
 
 class _Item:
@@ -441,8 +460,46 @@ def _optional(term: p.OptionalTerm, target: Target, state: _State, k: int | None
 
 
 def _alternatives(term: p.AlternativesTerm, target: Target, state: _State, k: int | None) -> Iterator[_State]:
+    if state.loose:
+        together, dropped = _common(term)
+        if together is not None:
+            following = state.copy()
+            following.skeleton.relaxed = True
+            for slot in dropped:
+                key: Any = slot if k is None else (slot, k)
+                following.claim.slots.setdefault(key, Blur(f"{state.claim.root} slot{slot}"))
+            yield from _place(together, target, following, k)
+            return
     for inner in term.terms:
         yield from _place(inner, target, state.copy(), k)
+
+
+def _common(term: p.AlternativesTerm) -> tuple[p.OpTerm | None, tuple[int, ...]]:
+    """One call that allows whatever the alternatives allow, and the slots of which it says nothing; None if it can't
+    be said: where a part that it would drop claims nodes."""
+    calls: list[p.OpTerm] = []
+    dropped: list[p.Term] = []
+    for inner in term.terms:
+        while isinstance(inner, p.ComputeTerm):
+            dropped.extend(role for _, role in inner.computed)
+            inner = inner.term
+        if not isinstance(inner, p.OpTerm) or inner.ops is None or inner.rest is not None:
+            return None, ()
+        calls.append(inner)
+    layouts = [layout for call in calls for layout in (call.layouts.get(n, call.layout) for n in call.ops or ())]
+    shared = [pair for pair in layouts[0] if all(pair in layout for layout in layouts)] if layouts else []
+    dropped.extend(t for layout in layouts for pair in layout if pair not in shared for t in (pair[1],))
+    if any(isinstance(t, p.OpTerm | p.ThroughTerm) for part in dropped for t in p._walk(part)):
+        return None, ()
+    if len({call.shared for call in calls}) > 1:
+        return None, ()
+    ops = frozenset().union(*(call.ops or frozenset() for call in calls))
+    first = calls[0]
+    layout = tuple(shared)
+    together = p.OpTerm(ops, dict.fromkeys(ops, layout), layout, None, first.shared, first.text, first.span)
+    known = {slot for _, t in shared for slot in p.slots_of(t)}
+    slots = {slot for part in dropped for slot in p.slots_of(part)} - known
+    return together, tuple(sorted(slots))
 
 
 def _element(term: p.ElementTerm, target: Target, state: _State, k: int | None) -> Iterator[_State]:

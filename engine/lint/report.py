@@ -81,13 +81,17 @@ def as_json(result: LintResult) -> str:
         {
             "code": d.code, "severity": str(d.severity), "message": d.message, "span": _span(d.span), "label": d.label,
             "related": [{"span": _span(label.span), "text": label.text} for label in d.labels],
-            "notes": [dict(zip(("kind", "text"), ("note", n) if isinstance(n, str) else n, strict=True)) for n in d.notes],
+            "notes": [{"kind": kind, "text": text} for kind, text in map(_note, d.notes)],
             "help": d.help,
         }
         for d in result.diagnostics
     ]
     whole = {"schema": "apportion.lint/1", "pairs": dict(result.pairs), "diagnostics": rows}
     return json.dumps(whole, indent=2, ensure_ascii=False)
+
+
+def _note(note: Note) -> tuple[str, str]:
+    return ("note", note) if isinstance(note, str) else note
 
 
 _LEVELS = {Severity.error: "error", Severity.warning: "warning", Severity.note: "note"}

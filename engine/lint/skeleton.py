@@ -60,6 +60,10 @@ _BY_TYPE: Mapping[str, Domain] = {
 }
 
 
+_SCHEMAS: dict[str, Op] = {}
+"""Ops that were looked up; a registered op's schema never changes."""
+
+
 @frozen
 class Symbol:
     """A value of the graph at a place. `kind` is tensor, tensor? (may be absent), or list (of tensors)."""
@@ -131,10 +135,15 @@ class Skeleton:
 
     def schema(self, name: str) -> Op | None:
         """One op's schema."""
-        try:
-            return schema_of(name, self.declared)
-        except UnknownOp:
-            return None
+        if name in self.declared:
+            return self.declared[name]
+        found = _SCHEMAS.get(name)
+        if found is None:
+            try:
+                found = _SCHEMAS[name] = schema_of(name)
+            except UnknownOp:
+                return None
+        return found
 
     def unify(self, one: str, other: str) -> None:
         """Make two places one value. Raises Conflict."""

@@ -27,7 +27,7 @@ _WORDS: Mapping[type, str] = {
 
 
 def unused(rules: RuleSet) -> Iterator[Diagnostic]:
-    """Names declared in the file itself that nothing mentions, and files used for nothing; a library's are its offer."""
+    """Names declared in the file itself that nothing mentions, files used for nothing. A library's are its offer."""
     program = rules.program
     if program is None or program.root is None or not rules.backend_id:
         return
