@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.properties.programs import Program, draw_program, exported, graph_mod
 from tests.properties.rules_text import Pair, draw_rules
 
 __all__ = ["CLEAN", "TAG", "Outcome", "a_program", "call_nodes", "examples", "graphs_of", "groups_in", "is_getitem",
-           "outcome", "outcomes", "snapshot", "tags_in", "tensors_of"]
+           "outcome", "outcomes", "pairs_of", "snapshot", "tags_in", "tensors_of"]
 
 TAG = "delegation_tag"
 POOL = 10_000
@@ -68,13 +69,24 @@ def outcomes(many: int, check: Callable[[Outcome], None]) -> None:
 
 @frozen(eq=False)
 class Outcome:
-    """A partitioned program. `given` is the ExportedProgram or GraphModule that was handed in."""
+    """A partitioned program. `given` is the ExportedProgram or GraphModule that was handed in, `texts` the rules files
+    in order of precedence."""
 
     program: Program
     given: Any
-    text: str
+    texts: tuple[str, ...]
     result: engine.PartitionResult
     before: Any = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        """The rules files as one text, to look names up in."""
+        return "\n".join(self.texts)
+
+    def rules(self, first: str | None = None) -> list[engine.RuleSet]:
+        """The rules anew; `first` stands for the first file if it is given."""
+        texts = self.texts if first is None else (first, *self.texts[1:])
+        return [engine.parse_rules(text) for text in texts]
 
     @property
     def module(self) -> fx.GraphModule:
@@ -106,9 +118,14 @@ def a_program(seed: int, without: frozenset[str] = frozenset()) -> tuple[Program
 def outcome(program_seed: int, rules_seed: int, without: frozenset[str] = frozenset()) -> Outcome:
     """Partition the program of one seed by the rules of another. Tags of earlier outcomes are still on it."""
     program, given = a_program(program_seed, without)
-    text = draw_rules(rules_seed, pairs_of(given))
+    pairs = pairs_of(given)
+    texts = [draw_rules(rules_seed, pairs)]
+    if rules_seed % 4 == 0:  # two backends
+        second = draw_rules(rules_seed + 1, pairs)
+        texts.append(re.sub('^backend ".*?"', 'backend "Second"', second, flags=re.MULTILINE))
     before = snapshot(given)
-    return Outcome(program, given, text, engine.partition(given, engine.parse_rules(text)), before)
+    result = engine.partition(given, [engine.parse_rules(text) for text in texts])
+    return Outcome(program, given, tuple(texts), result, before)
 
 
 def pairs_of(given: Any) -> list[Pair]:

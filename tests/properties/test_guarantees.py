@@ -36,6 +36,7 @@ from tests.properties.harness import (
     is_getitem,
     outcome,
     outcomes,
+    pairs_of,
     snapshot,
     tags_in,
     tensors_of,
@@ -141,7 +142,7 @@ def check_nothing_touched(found: Outcome) -> None:
     for _, module in graphs_of(found.module):
         for node in module.graph.nodes:
             node.meta[TAG] = "apportion_stale_77"
-    again = engine.partition(found.given, engine.parse_rules(found.text))
+    again = engine.partition(found.given, found.rules())
     assert [tags_in(module) for _, module in graphs_of(found.module)] == tags
     assert again.partition_tags == found.result.partition_tags
 
@@ -152,7 +153,7 @@ def check_others_tags_are_respected(found: Outcome) -> None:
     try:
         for node in foreign:
             node.meta[TAG] = "other_3"
-        result = engine.partition(found.given, engine.parse_rules(found.text))
+        result = engine.partition(found.given, found.rules())
         assert all(node.meta[TAG] == "other_3" for node in foreign)
         assert not {node for partition in result.partitions for node in partition.nodes} & set(foreign)
         reasons = {reason.node for reason in result.report.left}
@@ -167,12 +168,11 @@ def check_others_tags_are_respected(found: Outcome) -> None:
 
 def check_unrelated_rules_change_nothing(found: Outcome) -> None:
     unrelated = "rule unrelated { match y = aten.erfinv.default(x) }\n"
-    first = re.search(r"^rule ", found.text, re.MULTILINE)
-    if first is None:
-        return
-    before = found.text[:first.start()] + unrelated + found.text[first.start():]
-    for text in (before, found.text + unrelated):
-        result = engine.partition(found.given, engine.parse_rules(text))
+    text = found.texts[0]
+    first = re.search(r"^rule ", text, re.MULTILINE)
+    before = text[:first.start()] + unrelated + text[first.start():] if first else text
+    for changed in (before, text + unrelated):
+        result = engine.partition(found.given, found.rules(changed))
         assert [as_plain(p) for p in result.partitions] == [as_plain(p) for p in found.result.partitions]
         assert result.partition_tags == found.result.partition_tags
 
@@ -218,6 +218,23 @@ def check_patterns_are_whole(found: Outcome) -> None:
             assert set(nodes) <= members, f"{rule} is torn: {nodes} in {members}"
             claimed |= set(nodes)
         assert claimed == members
+
+
+@examples(40, 400)
+def test_a_failing_requirement_of_a_member_drops_the_match(many: int) -> None:
+    claimed = 0
+    for seed in range(many):
+        _, given = a_program(seed, CLEAN)
+        for pair in [pair for pair in pairs_of(given) if pair.element is None][:3]:
+            places = "_, " * pair.argument
+            rule = f"match {{ y = aten.{pair.producer}(_)  z = aten.{pair.user}({places}y) }}"
+            held, broken = (engine.partition(given, engine.parse_rules(
+                f'backend "B" language 1 rule r {{ {rule} require y.rank {bound} }}')) for bound in ("< 90", "> 90"))
+            assert not broken.partitions and {reason.kind for reason in broken.report.left} <= {
+                "no rule", "pattern", "requirement", "inner node"}
+            claimed += len(held.partitions)
+            assert all(len(nodes) == 2 for partition in held.partitions for _, nodes in partition.matches)
+    assert claimed > many / 2
 
 
 # --- 9: explained -------------------------------------------------------------------------------------------------
