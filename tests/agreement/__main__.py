@@ -124,7 +124,7 @@ def show_probes() -> bool:
 def show_runs(names: Iterable[str]) -> bool:
     """One line per model; true if all results are close enough."""
     table = Table(title="lowered with the rules, run by ExecuTorch's runtime")
-    for column in ("model", "delegated ops", "delegates", "difference", "elements off", ""):
+    for column in ("model", "delegated ops", "delegates", "difference", "elements off", "from theirs", ""):
         table.add_column(column, justify="left" if column == "model" else "right")
     right = True
     for name in names:
@@ -132,9 +132,11 @@ def show_runs(names: Iterable[str]) -> bool:
         row = checks.run_row(name)
         unit = " steps" if row["quantized"] else " of max"
         share = f"{100 * row['share']:.2f} %" if row["quantized"] else ""
+        verdict = "right" if row["right"] else "runtime differs" if row["runtime_differs"] else "WRONG"
+        apart = "" if row["from_theirs"] is None else f"{row['from_theirs']:.1e}"
         table.add_row(name, f"{row['delegated']}/{row['nodes']}", str(row["delegates"]),
-                      f"{row['difference']:.1e}{unit}", share, "right" if row["right"] else "WRONG")
-        right &= row["right"]
+                      f"{row['difference']:.1e}{unit}", share, apart, verdict)
+        right &= row["right"] or row["runtime_differs"]
     _progress("")
     console.print(table)
     return right

@@ -115,6 +115,6 @@ def run_row(name: str) -> Row:
 
     def compute() -> Row:
         result = run(name)
-        return {**asdict(result), "right": result.right}
+        return {**asdict(result), "right": result.right, "runtime_differs": result.runtime_differs}
 
     return cached("runs", name, compute)  # type: ignore[no-any-return]

@@ -97,14 +97,21 @@ class Logits(nn.Module):
         return getattr(self.model(tokens), self.attribute)  # type: ignore[no-any-return]
 
 
-def _settled(model: nn.Module, shape: tuple[int, ...]) -> nn.Module:
-    """The model with batch statistics of random images, so that its values neither vanish nor explode on the way."""
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.momentum = None
+def _settled(model: nn.Module, inputs: torch.Tensor) -> nn.Module:
+    """The model with its batch norms scaling random weights to unit size: values neither vanish nor explode on the way.
+
+    Means stay 0: centred random features make a deep network chaotic, and then one rounding changes every output.
+    """
+
+    def settle(norm: nn.BatchNorm2d, given: tuple[torch.Tensor, ...]) -> None:
+        norm.running_var = given[0].square().mean(dim=(0, 2, 3))
+
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    hooks = [norm.register_forward_pre_hook(settle) for norm in norms]
     with torch.no_grad():
-        for _ in range(2):
-            model(torch.randn(8, *shape))
+        model.eval()(inputs)
+    for hook in hooks:
+        hook.remove()
     return model
 
 
@@ -117,15 +124,15 @@ def _lstm() -> Built:
 
 
 def _mobilenet(batch: int = 1) -> Built:
-    return _settled(torchvision_models().mobilenet_v2(weights=None), (3, 32, 32)), (torch.randn(batch, 3, 32, 32),)
+    return _settled(torchvision_models().mobilenet_v2(weights=None), torch.randn(8, 3, 32, 32)), (torch.randn(batch, 3, 32, 32),)
 
 
 def _resnet() -> Built:
-    return _settled(torchvision_models().resnet18(weights=None), (3, 32, 32)), (torch.randn(1, 3, 32, 32),)
+    return _settled(torchvision_models().resnet18(weights=None), torch.randn(8, 3, 32, 32)), (torch.randn(1, 3, 32, 32),)
 
 
 def _efficientnet() -> Built:
-    return _settled(torchvision_models().efficientnet_b0(weights=None), (3, 32, 32)), (torch.randn(1, 3, 32, 32),)
+    return _settled(torchvision_models().efficientnet_b0(weights=None), torch.randn(8, 3, 32, 32)), (torch.randn(1, 3, 32, 32),)
 
 
 def _vit() -> Built:

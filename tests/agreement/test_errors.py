@@ -1,0 +1,41 @@
+"""Each error of the real partitioner that the comparison excuses, shown by its minimal program."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("executorch")
+
+from apportion.backends.executorch import RulesPartitioner  # noqa: E402
+
+from tests.agreement.errors import ERRORS, TheirError  # noqa: E402
+from tests.agreement.record import judge, record_program, theirs  # noqa: E402
+from tests.agreement.runs import execute, lower  # noqa: E402
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.name)
+def test_error_of_theirs(error: TheirError) -> None:
+    module, inputs = error.module().eval(), error.inputs()
+    program = torch.export.export(module, inputs, strict=False)
+    expected = module(*inputs)
+
+    partitioner = RulesPartitioner("xnnpack")
+    (ours,) = execute(lower(program, partitioner), inputs)
+    torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
+
+    recording = record_program(error.name, program)
+    concerned = {n.name for n in recording.program.graph.nodes if error.concerns(n, recording.program)}
+    assert concerned
+    claimed = judge(recording.program).claimed & concerned
+    if error.shown == "refuses":
+        assert not claimed
+        assert partitioner.report is not None and partitioner.report.claimed == partitioner.report.nodes_total
+        return
+    assert claimed == concerned
+    if error.shown == "wrong":
+        (found,) = execute(lower(program, theirs(())), inputs)
+        assert not torch.allclose(found, expected, rtol=1e-2)
+    else:
+        with pytest.raises(Exception):  # noqa: B017 - whatever their lowering raises
+            lower(program, theirs(()))
