@@ -12,10 +12,12 @@ from collections.abc import Sequence
 import click
 
 from apportion.engine.cli import (
+    blockers,
     check,
     console,
     demo,
     diff,
+    explain,
     explain_code,
     fmt,
     lint,
@@ -24,6 +26,7 @@ from apportion.engine.cli import (
     partition,
     run,
     test,
+    what_if,
 )
 from apportion.engine.errors import ApportionError
 from apportion.engine.version import __version__
@@ -33,6 +36,9 @@ __all__ = ["cli", "main"]
 COMMANDS: tuple[click.Command, ...] = (
     demo.command,
     partition.command,
+    explain.command,
+    blockers.command,
+    what_if.command,
     lower.command,
     run.command,
     check.command,

@@ -71,7 +71,7 @@ def _why(
     a: int,
     b: int,
 ) -> Apart:
-    first, second = (_tag(parts[index]) for index in (a, b))
+    first, second = (_tag(explainer, parts[index]) for index in (a, b))
     path = path_between(flow, groups, a, b)
     if path:
         nodes = [graph.calls[position] for position in path]
@@ -122,8 +122,8 @@ def _limit(policy: PartitionPolicy, nodes: Sequence[Value], parts: Sequence[Part
     return None
 
 
-def _tag(part: Part) -> str:
-    return str(part.group.nodes[0].fx.meta.get("delegation_tag", part.group.nodes[0].name))
+def _tag(explainer: Explainer, part: Part) -> str:
+    return explainer.tag(part.group.nodes[0]) or part.group.nodes[0].name
 
 
 def _reason(explainer: Explainer, node: Value) -> str:

@@ -27,7 +27,7 @@ ORDERS: Mapping[str, Callable[[Outcome], tuple[int, ...]]] = {
 }
 """What counts most when blockers are ranked; less is better."""
 
-_EXACT = 400
+_EXACT = 150
 """Up to so many combinations are all tried; beyond that the best is taken one by one."""
 
 
@@ -96,8 +96,8 @@ def find_blockers(
     claimed nodes ("nodes").
 
     An op counts as claimed by a rule of one line at the end of the first file (or of the one of `backend`), so the
-    invariants and limits of that file still hold. `together` is the largest number that is combined. Other arguments are
-    those of `partition`. Raises OptionError for unknown words.
+    invariants and limits of that file still hold. `together` is the largest number that is combined. Other arguments
+    are those of `partition`. Raises OptionError for unknown words.
     """
     if by not in ORDERS:
         raise OptionError(f"`{by}` is no order; there are {', '.join(ORDERS)}")
@@ -121,7 +121,8 @@ def _backend(study: Study, name: str | None) -> int:
     known = [one.backend_id for one in study.sets]
     if name not in known:
         near = nearest(name, known)
-        raise OptionError(f"there is no backend `{name}`; " + (f"did you mean `{near[0]}`?" if near else ", ".join(known)))
+        hint = f"did you mean `{near[0]}`?" if near else ", ".join(known)
+        raise OptionError(f"there is no backend `{name}`; {hint}")
     return known.index(name)
 
 
@@ -172,7 +173,7 @@ def _furthest(explainer: Explainer) -> list[tuple[Value, Attempt]]:
         for graph in facts.graphs:
             owners = deciding.owners(graph)
             for node in graph.calls:
-                attempt = deciding.attempts.best.get(node)
+                attempt = deciding.attempts.of(node)
                 if attempt is not None and node not in owners:
                     found.append((node, attempt))
     return found

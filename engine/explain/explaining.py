@@ -13,7 +13,7 @@ from apportion.engine.compile.rulesets import CompiledRule, Requirement, RuleSet
 from apportion.engine.errors import OptionError
 from apportion.engine.explain.apart import neighbours
 from apportion.engine.explain.conditions import remedies
-from apportion.engine.explain.explanation import Explanation, NodeExplanation, RuleAttempt
+from apportion.engine.explain.explanation import Apart, Explanation, NodeExplanation, RuleAttempt
 from apportion.engine.facts import GraphFacts, ProgramFacts, Value
 from apportion.engine.partition import Deciding, Run
 from apportion.engine.programs import methods_of
@@ -24,7 +24,7 @@ from apportion.engine.values import is_unknown
 from apportion.engine.wishes import Wishes, choose_rules
 from apportion.grammar.diagnostics import nearest
 
-__all__ = ["Explainer", "explain"]
+__all__ = ["Explainer", "Place", "explain"]
 
 _CUTOFFS = (Cause.TRIMMED, Cause.REJECTED)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*(.*)')
@@ -50,7 +50,7 @@ def explain(
 
 
 @frozen(eq=False)
-class _Place:
+class Place:
     """A node in its method and graph."""
 
     method: str
@@ -59,6 +59,7 @@ class _Place:
 
     @property
     def op(self) -> str:
+        """The name of its op (of what is no op, its own)."""
         return self.node.op.name if self.node.op is not None else self.node.name
 
 
@@ -71,6 +72,8 @@ class Explainer:
     decided: Mapping[str, tuple[ProgramFacts, Deciding]]
     attempts: Mapping[Value, list[Attempt]]
     several: bool = False
+    program: Any = None
+    wishes: Wishes = field(factory=Wishes)
     _tags: dict[tuple[str, str, str], tuple[str, str]] = field(factory=dict)
 
     @classmethod
@@ -87,28 +90,36 @@ class Explainer:
     ) -> Explainer:
         """Partition a program (it is tagged), keeping every attempt. Arguments and errors as for `partition`."""
         sets = choose_rules(load_all(rules, options), with_rules, without_rules)
+        return cls._run(program, sets, Wishes.of(exclude, only))
+
+    def again(self, sets: tuple[RuleSet, ...]) -> Explainer:
+        """The same program under other rules. The tags in the program are then those of the other run."""
+        return self._run(self.program, sets, Wishes.of(self.wishes.exclude, self.wishes.only))
+
+    @classmethod
+    def _run(cls, program: Any, sets: tuple[RuleSet, ...], wishes: Wishes) -> Explainer:
         every: list[tuple[Value, Attempt]] = []
         several = isinstance(program, Mapping)
-        run = Run(sets, Wishes.of(exclude, only), None, several=several, every=every)
+        run = Run(sets, wishes, None, several=several, every=every)
         for method, one in methods_of(program):
             run.method(method, ProgramFacts.of(one))
         result = run.finish(program)
         attempts: dict[Value, list[Attempt]] = {}
         for value, attempt in every:
             attempts.setdefault(value, []).append(attempt)
-        found = cls(sets, result, run.decided, attempts, several)
+        found = cls(sets, result, run.decided, attempts, several, program, wishes)
         for partition in result.partitions:
             for rule, names in partition.matches:
                 for name in names:
                     found._tags[partition.method, partition.graph, name] = (partition.tag, rule)
         return found
 
-    def places(self) -> Iterator[_Place]:
+    def places(self) -> Iterator[Place]:
         """Every op node of every method and graph."""
         for method, (facts, _) in self.decided.items():
             for graph in facts.graphs:
                 for value in graph.calls:
-                    yield _Place(method, graph, value)
+                    yield Place(method, graph, value)
 
     def explanation(
         self,
@@ -126,14 +137,25 @@ class Explainer:
         else:
             chosen = [p for p in everything if self.owner(p) is None]
         nodes = tuple(self.node(place) for place in chosen)
-        return Explanation(nodes, tuple(neighbours(self)), tuple(_missing(everything)))
+        return Explanation(nodes, self.apart(), tuple(_missing(everything)))
 
-    def owner(self, place: _Place) -> str | None:
+    def apart(self) -> tuple[Apart, ...]:
+        """Neighbouring partitions, and why they are not one."""
+        return tuple(neighbours(self))
+
+    def tag(self, node: Value) -> str | None:
+        """The tag of the partition that a node is in."""
+        for method, (_, deciding) in self.decided.items():
+            if node.graph in deciding.owned:
+                return self._tags.get((method, node.graph.path, node.name), (None, None))[0]
+        return None
+
+    def owner(self, place: Place) -> str | None:
         """The backend that claimed a node."""
         _, deciding = self.decided[place.method]
         return deciding.owners(place.graph).get(place.node)
 
-    def node(self, place: _Place) -> NodeExplanation:
+    def node(self, place: Place) -> NodeExplanation:
         """Everything about one node."""
         owner = self.owner(place)
         tag, rule = self._tags.get((place.method, place.graph.path, place.node.name), (None, None))
@@ -150,7 +172,7 @@ class Explainer:
             tuple(_values(place.node)), owner, tag, kind, message, attempts,
         )  # fmt: skip
 
-    def _attempts(self, place: _Place, owner: str | None, winner: str | None) -> Iterator[RuleAttempt]:
+    def _attempts(self, place: Place, owner: str | None, winner: str | None) -> Iterator[RuleAttempt]:
         best: dict[tuple[str, str], Attempt] = {}
         for attempt in self.attempts.get(place.node, ()):
             name = attempt.of or attempt.rule
@@ -191,13 +213,14 @@ def _rule_attempt(rule: CompiledRule, rules: RuleSet, attempt: Attempt) -> RuleA
         rules.backend_id, rule.name, str(rule.name_span), attempt.cause.value, describe(attempt),
         None if attempt.span is None else str(attempt.span), attempt.rule if attempt.of else None, attempt.condition,
         attempt.values(), attempt.because, found, passed, None if passed is None else len(required),
+        1 if attempt.span is None else attempt.span.end_line - attempt.span.line + 1,
     )  # fmt: skip
 
 
 # --- which nodes ---------------------------------------------------------------------------------------------------
 
 
-def _chosen(everything: Sequence[_Place], wanted: Mapping[str, tuple[str, ...]]) -> list[_Place]:
+def _chosen(everything: Sequence[Place], wanted: Mapping[str, tuple[str, ...]]) -> list[Place]:
     """The nodes that every kind of pattern means; OptionError for a pattern that means none."""
     chosen = list(everything)
     for kind, patterns in wanted.items():
@@ -212,7 +235,7 @@ def _chosen(everything: Sequence[_Place], wanted: Mapping[str, tuple[str, ...]])
     return chosen
 
 
-def _module_names(place: _Place) -> list[str]:
+def _module_names(place: Place) -> list[str]:
     path = place.node.module
     if not isinstance(path, str) or not path:
         return []
@@ -235,7 +258,7 @@ def _near(pattern: str, known: Iterable[str], kind: str) -> str:
     return f"it has {', '.join(some)}, …" if some else f"no {kind} is recorded in it"
 
 
-def _missing(everything: Sequence[_Place]) -> Iterator[str]:
+def _missing(everything: Sequence[Place]) -> Iterator[str]:
     """What the program does not tell about its nodes, and how to get it."""
     without = [p.node.name for p in everything if p.node.fx.meta.get("val") is None
                and p.node.fx.meta.get("tensor_meta") is None and p.node.fx.op != "call_module"]

@@ -34,6 +34,7 @@ class RuleAttempt:
     remedies: tuple[str, ...] = ()
     passed: int | None = None
     of: int | None = None
+    condition_lines: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
