@@ -22,6 +22,7 @@ from apportion.engine.cli import (
     fmt,
     lint,
     lower,
+    lsp,
     new,
     partition,
     run,
@@ -48,6 +49,7 @@ COMMANDS: tuple[click.Command, ...] = (
     test.command,
     diff.command,
     explain_code.command,
+    lsp.command,
 )
 _TRACEBACK = "APPORTION_TRACEBACK"
 

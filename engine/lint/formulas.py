@@ -184,7 +184,7 @@ def either(*parts: Formula) -> Formula:
 def _flat(parts: Iterable[Formula], kind: type) -> Iterator[Formula]:
     for part in parts:
         if isinstance(part, kind):
-            yield from part.parts  # type: ignore[attr-defined]
+            yield from part.parts  # type: ignore[union-attr]  # it is of that kind
         else:
             yield part
 
@@ -230,6 +230,12 @@ def variables(formula: Formula) -> frozenset[str]:
 
 
 _HOLDS = {"==": lambda d: d == 0, "!=": lambda d: d != 0, "<=": lambda d: d <= 0}
+
+
+def same(one: str, other: str, positive: bool = True) -> Same:
+    """Two choice paths have the same value; in one order, so that equal conditions are equal."""
+    left, right = sorted((one, other))
+    return Same(left, right, positive)
 
 
 def compared(left: Poly, op: str, right: Poly, whole: bool = True) -> Formula:

@@ -10,7 +10,7 @@ import torch
 
 from apportion.engine.compile.dtypes import DTYPES
 from apportion.engine.lint.domains import Choice, Numbers
-from apportion.engine.lint.formulas import TRUE, Compare, Formula, In, Or, Poly, Same, both, compared, equal
+from apportion.engine.lint.formulas import TRUE, Compare, Formula, In, Or, Poly, both, compared, equal, same
 from apportion.engine.lint.skeleton import Skeleton
 from apportion.engine.ops import Op
 
@@ -122,7 +122,7 @@ def _dtypes(node: _Node, *arguments: str) -> Iterator[Any]:
     for other in arguments[1:]:
         second = node.of(other, "dtype")
         if second != first:
-            yield _always(Same(*sorted((first, second))))
+            yield _always(same(first, second))
 
 
 def _rank(node: _Node, argument: str, low: int, high: int) -> Any:
@@ -237,7 +237,7 @@ def _binary(node: _Node) -> Iterator[Any]:
     result = node.of("", "dtype")
     number = f"{node.skeleton.find(f'{node.place}.other')}/number"
     if one != two and _base_of(node) in _ARITHMETIC:
-        kept = Or((Same(*sorted((one, two)), False), Same(*sorted((one, result))), equal(number, [True])))
+        kept = Or((same(one, two, False), same(one, result), equal(number, [True])))
         yield frozenset({result}), lambda reader: kept
     ranks = [node.of(name, "rank") for name in ("self", "other", "")]
     for rank in ranks[:2]:
@@ -268,7 +268,7 @@ _FLOATING = frozenset(
 def _floating(node: _Node) -> Iterator[Any]:
     """Functions of real numbers keep the dtype of floats."""
     one, result = node.of("self", "dtype"), node.of("", "dtype")
-    kept = Or((In(one, Choice(_FLOATS, True)), Same(*sorted((one, result)))))
+    kept = Or((In(one, Choice(_FLOATS, True)), same(one, result)))
     yield frozenset({one, result}), lambda reader: kept
 
 

@@ -523,7 +523,7 @@ def _exclusive(parts: list[Formula]) -> list[Formula]:
 
 
 def _split(problem: Problem, alternatives: list[Formula], budget: Budget) -> Iterator[Leaf]:
-    for alternative in alternatives:
+    for alternative in sorted(alternatives, key=lambda a: _remote(a, problem.skeleton)):
         budget.spend()
         branch = problem.copy()
         try:
@@ -532,6 +532,16 @@ def _split(problem: Problem, alternatives: list[Formula], budget: Budget) -> Ite
         except Contradiction:
             continue
         yield from solve(branch, budget)
+
+
+def _remote(formula: Formula, skeleton: Skeleton) -> bool:
+    """Does it ask for one more node than the patterns do? Such cases come last: they make larger witnesses."""
+    if not isinstance(formula, In) or not isinstance(formula.domain, Choice):
+        return False
+    place, _, attribute = formula.var.rpartition("/")
+    if place in skeleton.ops:
+        return False
+    return attribute == "op" and not formula.domain.has(None) or attribute == "origin" and formula.domain == _NODE
 
 
 def _components(problem: Problem) -> list[list[Or]]:

@@ -15,11 +15,11 @@ from apportion.engine.lint.formulas import (
     In,
     Open,
     Poly,
-    Same,
     both,
     compared,
     either,
     negated,
+    same,
 )
 from apportion.engine.lint.skeleton import Symbol
 
@@ -264,7 +264,7 @@ def _equal(left: Any, right: Any) -> Cond:
     if isinstance(left, Pick) and isinstance(right, Pick):
         if left.var == right.var:
             return Cond(TRUE, FALSE)
-        return cond(Same(*sorted((left.var, right.var))))
+        return cond(same(left.var, right.var))
     if isinstance(right, Pick):
         left, right = right, left
     if isinstance(left, Pick):
@@ -310,11 +310,11 @@ def _equal_conditions(left: Any, right: Any) -> Cond:
         if isinstance(other, Pick):
             condition = left if isinstance(left, Cond) else right
             domain_true, domain_false = (In(other.var, Choice(frozenset({value}))) for value in (True, False))
-            same = either(both(condition.true, domain_true), both(condition.false, domain_false))
-            return Cond(same, either(both(condition.true, domain_false), both(condition.false, domain_true)))
+            alike = either(both(condition.true, domain_true), both(condition.false, domain_false))
+            return Cond(alike, either(both(condition.true, domain_false), both(condition.false, domain_true)))
         return Cond(FALSE, TRUE)
-    same = either(both(one.true, two.true), both(one.false, two.false))
-    return Cond(same, either(both(one.true, two.false), both(one.false, two.true)))
+    alike = either(both(one.true, two.true), both(one.false, two.false))
+    return Cond(alike, either(both(one.true, two.false), both(one.false, two.true)))
 
 
 def _equal_lists(left: tuple[Any, ...], right: tuple[Any, ...]) -> Cond:
@@ -327,8 +327,8 @@ def _equal_lists(left: tuple[Any, ...], right: tuple[Any, ...]) -> Cond:
 def _long_equal(left: Any, right: Any) -> Cond:
     one, two = (left, right) if isinstance(left, LongList) else (right, left)
     if isinstance(two, tuple):
-        same = compared(one.length, "==", Poly((), len(two)))
-        if same == FALSE or len(two) < len(one.first):
+        fits = compared(one.length, "==", Poly((), len(two)))
+        if fits == FALSE or len(two) < len(one.first):
             return Cond(FALSE, TRUE)
         return open_condition(f"{one.key} == {key_of(two)}")
     if isinstance(two, LongList):
