@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import logging
@@ -16,7 +17,6 @@ from torch.export import ExportedProgram
 from apportion.backends.bytes import pack, unpack
 from apportion.backends.portable import debug_handles, needed, portable, without_writes
 from apportion.engine.lowering.details import BackendDetails, Executable, PreprocessResult
-from apportion.engine.lowering.errors import DelegateError
 from apportion.engine.result import CompileSpec
 
 __all__ = ["OnnxRuntimeBackend"]
@@ -35,9 +35,7 @@ class OnnxRuntimeBackend(BackendDetails):
         needed(_EXTRA, "onnx")
         program = without_writes(portable(edge_program), "ONNX Runtime")
         with _quiet():
-            converted = torch.onnx.export(program, dynamo=True, optimize=True, verbose=False)
-        if converted is None:
-            raise DelegateError("torch.onnx.export gave no model")
+            converted = _converted(program)
         model = converted.model_proto
         held = {tensor.name for tensor in model.graph.initializer}
         names = {
@@ -65,6 +63,22 @@ class OnnxRuntimeBackend(BackendDetails):
                     for value in session.run(names["outputs"], fed)]
 
         return run
+
+
+@functools.cache
+def _registry() -> Any:
+    """The converters of all ops; reading their sources takes longer than converting a partition."""
+    from torch.onnx._internal.exporter import _registration
+
+    return _registration.ONNXRegistry.from_torchlib()
+
+
+def _converted(program: ExportedProgram) -> Any:
+    from torch.onnx._internal.exporter import _core
+
+    converted = _core.export(program, registry=_registry(), verbose=False)
+    converted.optimize()
+    return converted
 
 
 def _to_numpy(value: Any) -> Any:

@@ -64,8 +64,8 @@ def assemble(owner: Owner, cuts: Mapping[int, Sequence[Cut]], lowered: Lowered) 
     signature, kept = _signature(program, main)
     state_targets = {spec.target for spec in kept}
     gone = {s.target for s in program.graph_signature.input_specs if s.target is not None} - state_targets
-    return ExportedProgram(
-        root=main.module,
+    made = ExportedProgram(
+        root=main.root,
         graph=main.graph,
         graph_signature=signature,
         state_dict=_own_buffers(program, {n: value for n, value in owner.state_dict.items() if n not in gone}),
@@ -75,6 +75,8 @@ def assemble(owner: Owner, cuts: Mapping[int, Sequence[Cut]], lowered: Lowered) 
         constants=_own_buffers(program, {n: value for n, value in owner.constants.items() if n not in gone}),
         verifiers=[program.verifier],
     )
+    made.graph_module.meta.update(program.graph_module.meta)
+    return made
 
 
 def _own_buffers(program: ExportedProgram, held: dict[str, Any]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class _Builder:
         signature = self._finish()
         user_inputs = [spec for spec in self.inputs if spec.kind == InputKind.USER_INPUT]
         return ExportedProgram(
-            root=fx.GraphModule(self.root, self.graph),
+            root=self.root,
             graph=self.graph,
             graph_signature=signature,
             state_dict=self.state,
