@@ -7,6 +7,7 @@ A row says of what kind of thing it is an attribute, its type, how it is read, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any
 
 import torch
@@ -28,14 +29,23 @@ from apportion.engine.compile.types import (
 from apportion.engine.facts import Value
 from apportion.engine.values import Dim, Unknown
 
-__all__ = ["ATTRIBUTES", "Attribute", "attributes_of", "read_argument"]
+__all__ = ["ATTRIBUTES", "Attribute", "Reach", "attributes_of", "read_argument"]
+
+
+class Reach(Enum):
+    """How far reading an attribute looks: at the value itself, at the call that makes it, or anywhere in the graph."""
+
+    VALUE = "value"
+    CALL = "call"
+    GRAPH = "graph"
 
 
 @frozen
 class Attribute:
     """One row: attribute `name` of a thing of type `of`, its type, how to read it, and a sentence about it.
 
-    `tensor` marks what only a single tensor has: reading it of an op with several outputs is an error.
+    `tensor` marks what only a single tensor has: reading it of an op with several outputs is an error. `reach` tells
+    how far it looks.
     """
 
     name: str
@@ -44,6 +54,7 @@ class Attribute:
     read: Callable[[Any], Any]
     doc: str
     tensor: bool = False
+    reach: Reach = Reach.VALUE
 
 
 def _absent(thing: Any) -> Unknown:
@@ -127,14 +138,19 @@ _ROWS: tuple[Attribute, ...] = (
     Attribute("device", "value", DEVICE, _fact("device"), "the device of a tensor; compares with a string such as "
               '"cpu"', tensor=True),
     Attribute("op", "value", OP, _op, "the op that makes the value; none for placeholders, constants and literals"),
-    Attribute("name", "value", STR, _fact("name"), "the name of the node in its graph"),
+    Attribute("name", "value", STR, _fact("name"), "the name of the node in its graph",
+              reach=Reach.GRAPH),
     Attribute("inputs", "value", list_of(VALUE), _values("inputs"), "all value arguments in the order of the schema, "
-              "lists flattened, as often as they occur"),
+              "lists flattened, as often as they occur", reach=Reach.CALL),
     Attribute("outputs", "value", list_of(VALUE), _values("outputs"), "the values that a node makes"),
-    Attribute("users", "value", list_of(VALUE), _values("users"), "the nodes that use it, each once, in graph order"),
-    Attribute("module", "value", STR, _fact("module"), "the path of the nn.Module that it comes from"),
-    Attribute("source", "value", STR, _fact("source"), "the torch function or module class that the exporter recorded"),
-    Attribute("subgraphs", "value", list_of(GRAPH), _values("subgraphs"), "the branches of a control-flow op"),
+    Attribute("users", "value", list_of(VALUE), _values("users"), "the nodes that use it, each once, in graph order",
+              reach=Reach.GRAPH),
+    Attribute("module", "value", STR, _fact("module"), "the path of the nn.Module that it comes from",
+              reach=Reach.GRAPH),
+    Attribute("source", "value", STR, _fact("source"), "the torch function or module class that the exporter recorded",
+              reach=Reach.GRAPH),
+    Attribute("subgraphs", "value", list_of(GRAPH), _values("subgraphs"), "the branches of a control-flow op",
+              reach=Reach.GRAPH),
     Attribute("name", "op", STR, _of_op("name"), "the full name, such as `aten.relu.default`"),
     Attribute("namespace", "op", STR, _of_op("namespace"), "the namespace, such as `aten`"),
     Attribute("is_view", "op", BOOL, _of_op("is_view"), "whether the result shares memory with an argument"),

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from attrs import define, evolve, field, frozen
 
 from apportion.engine.compile.patterns import Pattern
 from apportion.engine.compile.rulesets import CompiledInvariant, CompiledRule, LetStep, Requirement, RuleSet, Step
+from apportion.engine.compile.scope import FAR_SLOT, ROOT_SLOT
 from apportion.engine.emits import encode_spec_value
-from apportion.engine.facts import GraphFacts, Value
+from apportion.engine.facts import GraphFacts, Value, counterparts, moved, stays
 from apportion.engine.match import SOLUTION_LIMIT, STEP_LIMIT, GaveUp, Mismatch, Search, Solution
 from apportion.engine.reasons import Attempt, Cause
 from apportion.engine.values import is_unknown
 
-__all__ = ["Attempts", "Candidate", "Match", "Matcher", "run_steps"]
+__all__ = ["Attempts", "Candidate", "Emits", "Match", "Matcher", "run_steps"]
 
 Refusal = Callable[[Value], Attempt | None]
 """Why a node is not on offer in this call, or None."""
@@ -23,16 +25,35 @@ Refusal = Callable[[Value], Attempt | None]
 Emits = tuple[tuple[str, bytes], ...]
 
 
-@frozen(eq=False)
+@define(eq=False)
 class Match:
-    """A rule that holds at a place: the nodes it claims, those of them that other matches may share, its specs."""
+    """A rule that holds at a place: the nodes it claims, those of them that other matches may share, its specs.
+
+    Its bindings are its own, or those of the match `like` it at another node, moved here when they are asked for.
+    """
 
     rule: CompiledRule
     root: Value
-    frame: list[Any]
+    _frame: list[Any] | None
     claimed: tuple[Value, ...]
     shared: frozenset[Value]
     emits: Emits
+    like: Match | None = None
+
+    @property
+    def frame(self) -> list[Any]:
+        """What each slot of the rule is bound to."""
+        if self._frame is None:
+            if self.like is None:
+                return []
+            places = counterparts(self.like.root, self.root)
+            self._frame = [moved(value, places) for value in self.like.frame]
+        return self._frame
+
+    def at(self, node: Value) -> Match:
+        """The same match of a single node at a node like it."""
+        shared = frozenset({node}) if self.shared else self.shared
+        return Match(self.rule, node, None, (node,), shared, self.emits, self)
 
     @property
     def taken(self) -> tuple[Value, ...]:
@@ -74,6 +95,11 @@ class Attempts:
             if known is None or attempt.progress > known.progress:
                 self.best[node] = attempt
 
+    def of(self, node: Value) -> Attempt | None:
+        """The attempt that came furthest at a node."""
+        found = self.best.get(node)
+        return None if found is None else found.at(node)
+
 
 @define(eq=False)
 class Candidate:
@@ -86,7 +112,7 @@ class Candidate:
     root: Value
     _source: Iterator[Match]
     _found: list[Match] = field(factory=list)
-    _withdrawn: set[int] = field(factory=set)
+    _withdrawn: frozenset[int] = frozenset()
     _index: int = -1
 
     def current(self) -> Match | None:
@@ -108,11 +134,11 @@ class Candidate:
 
     def withdraw(self) -> None:
         """Take the variant on offer back for good."""
-        self._withdrawn.add(self._index)
+        self._withdrawn |= {self._index}
 
     def reset(self) -> None:
         """As it was found: nothing withdrawn, the first variant on offer."""
-        self._withdrawn.clear()
+        self._withdrawn = frozenset()
         self._index = -1
         self.advance()
 
@@ -122,17 +148,32 @@ class Candidate:
         return self.advance()
 
 
+@frozen(eq=False)
+class _Outcome:
+    """What a rule came to at a node: its first match, else the best attempt.
+
+    Where it looked `far`, beyond the node's own arguments, that says nothing about nodes like it.
+    """
+
+    rule: CompiledRule
+    match: Match | None
+    attempt: Attempt | None
+    far: bool
+
+
 @define(eq=False)
 class Matcher:
-    """Matches one backend's rules in one graph."""
+    """Matches one backend's rules in one graph. A rule is tried once for all nodes that are alike to it."""
 
     rules: RuleSet
     graph: GraphFacts
     refusal: Refusal
     attempts: Attempts
     branches: Callable[[Value, CompiledRule], str | None]
-    _verdicts: dict[Value, Attempt | None] = field(factory=dict)
     _invariants: _ByOp[CompiledInvariant] = field(init=False)
+    _verdicts: dict[Value, tuple[Attempt | None, bool]] = field(factory=dict)
+    _alike: dict[int, tuple[Attempt | None, bool]] = field(factory=dict)
+    _far: bool = False
 
     @_invariants.default
     def _index(self) -> _ByOp[CompiledInvariant]:
@@ -141,26 +182,65 @@ class Matcher:
     def candidates(self) -> list[Candidate]:
         """A candidate for every rule and root at which the rule fits at all, in file order, then graph order."""
         by_op = _ByOp.index(self.rules.rules)
-        found: list[Candidate] = []
-        for node in self.graph.calls:
-            op = node.op
-            for rule in by_op.of("" if op is None else op.name):
-                candidate = Candidate(rule, node, self._variants(rule, node))
-                if candidate.advance() is not None:
-                    found.append(candidate)
-        found.sort(key=lambda c: (c.rule.position, c.root.position))
-        return found
+        found: dict[int, list[Candidate]] = {rule.position: [] for rule in self.rules.rules}
+        known: dict[int, list[_Outcome]] = {}
+        for node, likeness in zip(self.graph.calls, self.graph.likenesses, strict=True):
+            if not self._is_like_others(node):
+                for rule in by_op.of(_op_name(node)):
+                    self._try(rule, node, found)
+            elif likeness not in known:
+                known[likeness] = [self._look(rule, node, found) for rule in by_op.of(_op_name(node))]
+            else:
+                for outcome in known[likeness]:
+                    if outcome.far:
+                        self._try(outcome.rule, node, found)
+                    else:
+                        self._repeat(outcome, node, found)
+        return [candidate for position in sorted(found) for candidate in found[position]]
+
+    def _is_like_others(self, node: Value) -> bool:
+        """Whether a node can stand for others at all; where every attempt is kept, each is tried by itself."""
+        return self.attempts.every is None and self.refusal(node) is None
+
+    def _try(self, rule: CompiledRule, node: Value, found: Mapping[int, list[Candidate]]) -> Match | None:
+        candidate = Candidate(rule, node, self._variants(rule, node))
+        match = candidate.advance()
+        if match is not None:
+            found[rule.position].append(candidate)
+        return match
+
+    def _look(self, rule: CompiledRule, node: Value, found: Mapping[int, list[Candidate]]) -> _Outcome:
+        """Try a rule, and see whether what it comes to holds for nodes like this one too."""
+        everywhere, self.attempts, self._far = self.attempts, Attempts(), False
+        match = self._try(rule, node, found)
+        noted, self.attempts = self.attempts.best, everywhere
+        for value, attempt in noted.items():
+            everywhere.note((value,), attempt)
+        attempt = noted.get(node)
+        if match is not None:
+            return _Outcome(rule, match, attempt, self._far or any(map(stays, match.frame)))
+        return _Outcome(rule, None, attempt and evolve(attempt, root=node), self._far or _stays(attempt))
+
+    def _repeat(self, outcome: _Outcome, node: Value, found: Mapping[int, list[Candidate]]) -> None:
+        rule, match = outcome.rule, outcome.match
+        if match is not None:
+            others = islice(self._variants(rule, node), 1, None)
+            found[rule.position].append(Candidate(rule, node, others, [match.at(node)], index=0))
+        if outcome.attempt is not None:
+            self.attempts.note((node,), outcome.attempt)
 
     def _variants(self, rule: CompiledRule, root: Value) -> Iterator[Match]:
         search = Search(rule.frame_size)
         try:
             for solution in _solutions(rule.pattern, search, root):
+                self._far = self._far or search.far
                 match = self._holds(rule, root, solution)
                 if match is not None:
                     yield match
         except GaveUp:
             detail = f"after {STEP_LIMIT} steps"
             self._note(rule, (root,), Cause.GAVE_UP, (0, 0), detail=detail)
+        self._far = self._far or search.far
         if search.furthest is not None:
             nodes = search.furthest.claimed or (root,)
             self._note(rule, nodes, Cause.PATTERN, (0, search.furthest.depth), detail=search.furthest)
@@ -192,12 +272,14 @@ class Matcher:
             if wrong is not None:
                 self._note(rule, nodes, Cause.BRANCHES, (3, 0), detail=wrong)
                 return None
-        frame = _frame(rule.frame_size, solution.bound)
+        frame = _frame(rule.frame_size, root, solution.bound)
+        self._far = self._far or bool(rule.givens)
         for given in rule.givens:
             if not _bind_given(given, frame, solution.bound):
                 self._note(rule, nodes, Cause.GIVEN, (1, 0))
                 return None
         failed = run_steps(rule.steps, frame)
+        self._far = self._far or frame[FAR_SLOT] is True
         if failed is not None:
             index, requirement = failed
             attempt = self._failure(Cause.REQUIREMENT, (2, index), rule.name, requirement, frame)
@@ -228,26 +310,43 @@ class Matcher:
         )
 
     def _breaks_invariant(self, node: Value) -> Attempt | None:
-        """Why no rule of the file may claim a node; each node is asked once."""
-        if node not in self._verdicts:
-            op = "" if node.op is None else node.op.name
-            checks = (self._check_invariant(invariant, node) for invariant in self._invariants.of(op))
-            self._verdicts[node] = next((broken for broken in checks if broken is not None), None)
-        return self._verdicts[node]
+        """Why no rule of the file may claim a node; nodes that are alike are asked once."""
+        invariants = self._invariants.of(_op_name(node))
+        if not invariants:
+            return None
+        likeness = self.graph.likenesses[node.position]
+        known = self._verdicts.get(node) or self._alike.get(likeness)
+        if known is None:
+            outside, self._far = self._far, False
+            checks = (self._check_invariant(invariant, node) for invariant in invariants)
+            broken = next((broken for broken in checks if broken is not None), None)
+            known = (broken and evolve(broken, root=node), self._far or _stays(broken))
+            if known[1]:
+                self._verdicts[node] = known
+            else:
+                self._alike[likeness] = known
+            self._far = outside
+        attempt, far = known
+        self._far = self._far or far
+        return attempt and attempt.at(node)
 
     def _check_invariant(self, invariant: CompiledInvariant, node: Value) -> Attempt | None:
         for choice in invariant.pattern.choices:
+            search = Search(invariant.frame_size)
             try:
-                bound = Search(invariant.frame_size).fits(choice, node)
+                bound = search.fits(choice, node)
             except GaveUp:
                 detail = f"invariant {invariant.name}: after {STEP_LIMIT} steps"
                 return Attempt(Cause.GAVE_UP, (3, 0), invariant.name, invariant.span, detail=detail)
+            finally:
+                self._far = self._far or search.far or bool(invariant.givens)
             if bound is None:
                 continue
-            frame = _frame(invariant.frame_size, bound)
+            frame = _frame(invariant.frame_size, node, bound)
             if not all(_bind_given(given, frame, bound) for given in invariant.givens):
                 return None
             failed = run_steps(invariant.steps, frame)
+            self._far = self._far or frame[FAR_SLOT] is True
             if failed is None:
                 return None
             return self._failure(Cause.INVARIANT, (3, failed[0]), invariant.name, failed[1], frame)
@@ -256,7 +355,9 @@ class Matcher:
     def _emits(self, rule: CompiledRule, frame: list[Any], nodes: tuple[Value, ...]) -> Emits | None:
         emitted: dict[str, bytes] = {}
         for emit, bindings in [(e, _EMPTY_FRAME) for e in self.rules.emits] + [(e, frame) for e in rule.emits]:
-            value = emit.evaluate(list(bindings))
+            scratch = list(bindings)
+            value = emit.evaluate(scratch)
+            self._far = self._far or scratch[FAR_SLOT] is True
             if is_unknown(value):
                 attempt = Attempt(
                     Cause.EMIT,
@@ -274,6 +375,18 @@ class Matcher:
 
 
 _EMPTY_FRAME: list[Any] = [None] * 8
+
+
+def _op_name(node: Value) -> str:
+    return "" if node.op is None else node.op.name
+
+
+def _stays(attempt: Attempt | None) -> bool:
+    """Is something in an attempt bound to its node in a way that can't be moved to another?"""
+    if attempt is None:
+        return False
+    found = [attempt.detail.found] if isinstance(attempt.detail, Mismatch) else []
+    return any(map(stays, attempt.frame or [])) or any(map(stays, found))
 
 
 def run_steps(steps: tuple[Step, ...], frame: list[Any]) -> tuple[int, Requirement] | None:
@@ -308,8 +421,9 @@ def _solutions(pattern: Pattern, search: Search, root: Value) -> Iterator[Soluti
     yield from found
 
 
-def _frame(size: int, bound: Mapping[Any, Any]) -> list[Any]:
+def _frame(size: int, root: Value, bound: Mapping[Any, Any]) -> list[Any]:
     frame: list[Any] = [None] * size
+    frame[ROOT_SLOT] = root
     for key, value in bound.items():
         if type(key) is int:
             frame[key] = value

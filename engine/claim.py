@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import define, field, frozen
 
-from apportion.engine.candidates import Attempts, Candidate, Match, Matcher
+from apportion.engine.candidates import Attempts, Candidate, Emits, Matcher
 from apportion.engine.compile.rulesets import CompiledRule, RuleSet
 from apportion.engine.facts import GraphFacts, Value
 from apportion.engine.merge import Flow, Unit, interleaved, merge
@@ -81,34 +81,43 @@ def _unit(block: Block) -> Unit:
 
 
 def _blocks(winners: list[Candidate]) -> list[Block]:
-    """Matches that share nodes, together."""
-    leader: dict[int, int] = {}
-    owner: dict[Value, int] = {}
-
-    def find(index: int) -> int:
-        while leader[index] != index:
-            leader[index] = leader[leader[index]]
-            index = leader[index]
-        return index
-
-    matches: list[Match] = []
-    for index, candidate in enumerate(winners):
-        leader[index] = index
+    """Matches that share nodes, together; by their first nodes."""
+    together: dict[Value, list[Candidate]] = {}
+    for candidate in winners:
         match = candidate.current()
         if match is None:
             continue
-        matches.append(match)
+        members = [candidate]
         for node in match.claimed:
-            if node in owner:
-                first, second = sorted((find(owner[node]), find(index)))
-                leader[second] = first
-            else:
-                owner[node] = index
-    members: dict[int, list[Candidate]] = {}
-    for index, candidate in enumerate(winners):
-        members.setdefault(find(index), []).append(candidate)
-    blocks = [Block(group, group[0].current().emits) for group in members.values()]  # type: ignore[union-attr]  # winners have a match
-    return sorted(blocks, key=lambda b: b.nodes[0].position)
+            others = together.get(node)
+            if others is None:
+                together[node] = members
+            elif others is not members:
+                members = _join(members, others, together)
+    groups = {id(members): members for members in together.values()}
+    blocks = [Block(members, _emits(members)) for members in groups.values()]
+    return sorted(blocks, key=lambda block: block.nodes[0].position)
+
+
+def _join(one: list[Candidate], other: list[Candidate], together: dict[Value, list[Candidate]]) -> list[Candidate]:
+    """The smaller list goes into the larger, so that a long row of matches that share nodes costs little."""
+    small, large = sorted((one, other), key=len)
+    large.extend(small)
+    for candidate in small:
+        for node in _claimed(candidate):
+            together[node] = large
+    large.sort(key=lambda c: (c.root.position, c.rule.position))
+    return large
+
+
+def _claimed(candidate: Candidate) -> tuple[Value, ...]:
+    match = candidate.current()
+    return () if match is None else match.claimed
+
+
+def _emits(members: list[Candidate]) -> Emits:
+    match = members[0].current()
+    return () if match is None else match.emits
 
 
 def _withdraw_interleaved(this: _Round, blocks: list[Block]) -> bool:

@@ -128,7 +128,7 @@ def _why(rules: RuleSet, rule: CompiledRule, program: ExampleProgram, *, alone: 
     """The reason of the node where this rule came furthest; with `alone` no other rule takes part."""
     chosen = evolve(rules, rules=(rule,) if alone else rules.rules, policy=PartitionPolicy())
     names, attempts, calls = _claim(chosen, program)
-    found = [attempts.best[node] for node in calls if node in attempts.best]
+    found = [attempt for node in calls if (attempt := attempts.of(node)) is not None]
     if not found:
         others = ", ".join(sorted(names - {rule.name}))
         return f"claimed by {others} instead" if others else f"the pattern of {rule.name} does not match"

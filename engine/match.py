@@ -12,6 +12,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from apportion.engine.compile import patterns as p
+from apportion.engine.compile.scope import FAR_SLOT, ROOT_SLOT
 from apportion.engine.facts import Value, normalise_literal
 from apportion.engine.ops import is_commutative
 from apportion.engine.values import is_unknown, k_compare
@@ -85,7 +86,10 @@ _FAIL = object()
 
 @define(eq=False)
 class Search:
-    """The state of one search: bindings and claims with an undo trail, the steps taken, how far it came."""
+    """The state of one search: bindings and claims with an undo trail, the steps taken, how far it came.
+
+    `far` is set once it looked beyond the arguments of its root.
+    """
 
     frame_size: int
     bound: dict[Any, Any] = field(factory=dict)
@@ -93,9 +97,12 @@ class Search:
     trail: list[Any] = field(factory=list)
     steps: int = 0
     furthest: Mismatch | None = None
+    root: Value | None = None
+    far: bool = False
 
     def solutions(self, choice: p.Choice, root: Value) -> Iterator[Solution]:
         """Every way in which a block of a `match` fits with `root` as its root; raises `GaveUp`."""
+        self.root = root
         start = _root_value(choice.root.term, root)
         goals: Goals = None
         for sink in reversed(choice.others):
@@ -112,6 +119,7 @@ class Search:
 
     def fits(self, choice: p.Choice, root: Value) -> dict[Any, Any] | None:
         """The bindings of the first fit at `root` of a block that claims nothing (an `invariant`)."""
+        self.root = root
         goals: Goals = (choice.root.term, _root_value(choice.root.term, root), None, None)
         for _ in self._run(goals):
             return dict(self.bound)
@@ -188,6 +196,7 @@ class Search:
     def frame(self, k: int | None = None) -> list[Any]:
         """The bindings as the list that expressions read; unbound slots are None."""
         frame: list[Any] = [None] * self.frame_size
+        frame[ROOT_SLOT] = self.root
         for key, value in self.bound.items():
             if type(key) is int:
                 frame[key] = value
@@ -216,6 +225,8 @@ def _root_value(term: p.Term, node: Value) -> Value:
 
 def _stray_user(solution: Solution) -> tuple[Value, Value | None] | None:
     """An inner value that someone outside the match uses, and who; None where every inner value is used once."""
+    if len(solution.claimed) < 2:
+        return None
     claimed = set(solution.claimed)
     for node in solution.claimed:
         if node in solution.shared:
@@ -288,6 +299,8 @@ def _bind(search: Search, term: p.BindTerm, argument: Any, k: int | None, rest: 
 def _op(search: Search, term: p.OpTerm, argument: Any, k: int | None, rest: Goals) -> Any:
     if not isinstance(argument, Value) or argument.element is not None:
         return _FAIL
+    if argument is not search.root:
+        search.far = True
     op = argument.op
     if op is None or (op.has_effects if term.ops is None else op.name not in term.ops):
         return _FAIL
@@ -425,6 +438,7 @@ def _through(search: Search, term: p.ThroughTerm, argument: Any, k: int | None, 
         inputs = node.tensor_inputs
         if not inputs:
             break
+        search.far = True
         steps.append(inputs[0])
     branches: list[Goals] = []
     for count in range(len(steps) - 1, -1, -1):
@@ -447,8 +461,10 @@ def _evaluate(search: Search, term: _Evaluate, argument: Any, k: int | None, res
     for evaluate, role in term.computed:
         value = evaluate(frame)
         if is_unknown(value):
+            search.far = True
             return _FAIL
         pairs.append((role, value))
+    search.far = search.far or frame[FAR_SLOT] is True
     return _push(pairs, k, rest)
 
 
@@ -472,6 +488,7 @@ def _close(search: Search, term: _Close, argument: Any, k: int | None, rest: Goa
 
 def _look(search: Search, term: _Look, argument: Any, k: int | None, rest: Goals) -> Any:
     """Start at a further sink: at the value its name is bound to, or among the users of a value bound already."""
+    search.far = True
     sink = term.sink
     if sink.slot is not None and sink.slot in search.bound:
         inner = sink.term.term if isinstance(sink.term, p.BindTerm) else sink.term

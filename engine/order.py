@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from attrs import define, field
 
-from apportion.engine.facts import GraphFacts, Value, is_kind
+from apportion.engine.facts import GraphFacts, Value
 from apportion.engine.merge import Flow
+from apportion.engine.ops import Op
 
 __all__ = ["flow_of", "storage_of", "written_values"]
 
@@ -18,17 +19,21 @@ _MAY_ALIAS = frozenset(
 """Composite ops that may hand out their input's storage although their schema does not say so."""
 
 
-def flow_of(graph: GraphFacts) -> Flow:
-    """The graph as a `Flow`: node numbers are positions in `graph.calls`.
+def flow_of(graph: GraphFacts, *, reads: bool = True) -> Flow:
+    """The graph as a `Flow`: node numbers are positions in `graph.calls`; what each reads only where it is wanted.
 
     Beside data edges, a node that writes a storage comes after everything before it that reads or writes that storage,
     and before everything after it; random ops keep their order.
     """
-    before = [{v.node.position for v in node.inputs if v.node.position >= 0} for node in graph.calls]
-    if any(node.has_effects for node in graph.calls):
+    before = [{v.position for v in node.inputs if v.position >= 0} for node in graph.calls]
+    if any(_may_have_effects(node.op) and node.has_effects for node in graph.calls):
         _add_order(graph, before)
-    reads = [[id(v) for v in node.tensor_inputs if is_kind(v, "constant") is not True] for node in graph.calls]
-    return Flow([sorted(found) for found in before], reads)
+    read = [[id(v) for v in node.tensor_inputs if not v.is_constant] for node in graph.calls] if reads else None
+    return Flow([sorted(found) if len(found) > 1 else [*found] for found in before], read)
+
+
+def _may_have_effects(op: Op | None) -> bool:
+    return op is not None and (op.has_effects or op.style == "higher_order")
 
 
 @define

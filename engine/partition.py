@@ -19,7 +19,7 @@ from apportion.engine.programs import methods_of
 from apportion.engine.reasons import Attempt, Cause, describe, show_value
 from apportion.engine.report import BackendCoverage, NodeReason, Report
 from apportion.engine.result import CompileSpec, DelegationSpec, Partition, PartitionResult
-from apportion.engine.settle import Border, Group, border_of
+from apportion.engine.settle import Border, Group
 from apportion.engine.sources import Rules, load_all
 from apportion.engine.tag import clear_tags, foreign_tag, tag_name, write_tags
 from apportion.engine.wishes import Wishes, choose_rules
@@ -137,7 +137,7 @@ class Run:
 
     def _tag_part(self, name: str, part: Part, order: Mapping[fx.Node, int]) -> None:
         rules, group = part.rules, part.group
-        border = border_of(group.nodes, group.matches, rules.policy)
+        border = group.border(rules.policy)
         tag = tag_name(rules.backend_id, len(self.partitions), name if self.several else "")
         spec = DelegationSpec(rules.backend_id, self._specs(rules.backend_id, group))
         nodes = write_tags(group, border, tag, part.graph, order)
@@ -215,7 +215,7 @@ class Deciding:
 
     def graph(self, graph: GraphFacts) -> None:
         """All backends in one graph, in order of precedence."""
-        flow = flow_of(graph)
+        flow = flow_of(graph, reads=any(rules.policy.merge == "siblings" for rules in self.sets))
         owners = self.owned.setdefault(graph, {})
         if self.wishes.exclude or self.wishes.only:
             self.unwanted.update({node: why for node in graph.calls if (why := self.wishes.refusal(node)) is not None})
@@ -346,7 +346,7 @@ def _duplicated(parts: Sequence[Partition]) -> int:
 
 
 def _reason(method: str, graph: GraphFacts, node: Value, op: str, run: Deciding, sets: Sequence[RuleSet]) -> NodeReason:
-    attempt = run._refusal(node, {}) or run.attempts.best.get(node) or _unnamed(node, op, sets)
+    attempt = run._refusal(node, {}) or run.attempts.of(node) or _unnamed(node, op, sets)
     return NodeReason(
         method,
         graph.path,

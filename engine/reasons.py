@@ -7,12 +7,12 @@ from enum import Enum
 from typing import Any
 
 import torch
-from attrs import frozen
+from attrs import evolve, frozen
 
 from apportion.engine.compile import patterns as p
 from apportion.engine.compile.dtypes import dtype_name
 from apportion.engine.compile.rulesets import Cutoff, Requirement
-from apportion.engine.facts import Value
+from apportion.engine.facts import Value, counterparts, moved
 from apportion.engine.match import Mismatch
 from apportion.engine.values import Unknown
 from apportion.grammar.diagnostics import Span
@@ -51,7 +51,8 @@ class Attempt:
 
     `progress` orders attempts: the one that came furthest is the node's reason. `frame` are the bindings that the
     condition saw, `observed` closures over them; `detail` a sentence, or the `Mismatch` of a pattern. `of` is the rule
-    whose match broke the invariant called `rule`; `failed` the condition itself.
+    whose match broke the invariant called `rule`; `failed` the condition itself. Where there is a `root`, all of it is
+    about that node, and the attempt stands for the nodes that are like it.
     """
 
     cause: Cause
@@ -66,6 +67,20 @@ class Attempt:
     backend: str = ""
     of: str | None = None
     failed: Requirement | Cutoff | None = None
+    root: Value | None = None
+
+    def at(self, node: Value) -> Attempt:
+        """The same attempt at `node`, where it stands for all nodes that are like its `root`."""
+        if self.root is None:
+            return self
+        if self.root is node:
+            return evolve(self, root=None)
+        places = counterparts(self.root, node)
+        frame = None if self.frame is None else [moved(value, places) for value in self.frame]
+        detail = self.detail
+        if isinstance(detail, Mismatch):
+            detail = evolve(detail, found=moved(detail.found, places))
+        return evolve(self, frame=frame, detail=detail, root=None)
 
     def values(self) -> tuple[tuple[str, str], ...]:
         """What the condition saw: pairs of path and value, in words."""

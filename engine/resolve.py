@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import heapq
+import sys
+from collections import Counter
 from collections.abc import Iterable
+from operator import attrgetter
 
 from attrs import define, field, frozen
 
@@ -11,6 +14,9 @@ from apportion.engine.candidates import Candidate, Match
 from apportion.engine.facts import Value
 
 __all__ = ["Loss", "Resolution", "resolve"]
+
+
+_MOST = sys.maxsize
 
 
 @frozen(eq=False)
@@ -30,12 +36,23 @@ class Resolution:
     losses: list[Loss] = field(factory=list)
 
 
+Place = tuple[int, int, int, int]
+"""Where a candidate stands in line: most nodes first, then by rule, then by root; its index."""
+
+
 @define(eq=False)
 class _Board:
-    """Who owns each node, and which outstanding candidates of rules that stand over others want it."""
+    """Who owns each node, which outstanding candidates of rules that stand over others want it, who is in line.
+
+    Matches of one node that nobody else wants are kept `aside`: they have won, unless somebody comes to want it before
+    their `turn`.
+    """
 
     owners: dict[Value, list[Match]] = field(factory=dict)
     wanted: dict[Value, set[int]] = field(factory=dict)
+    queue: list[Place] = field(factory=list)
+    aside: dict[Value, Place] = field(factory=dict)
+    turn: Place = (-_MOST, 0, 0, 0)
 
     def conflict(self, match: Match) -> Loss | None:
         for node in match.claimed:
@@ -60,12 +77,12 @@ def resolve(candidates: Iterable[Candidate]) -> Resolution:
     stronger = _stronger(everyone)
     board = _Board()
     result = Resolution()
-    queue: list[tuple[int, int, int, int]] = []
     waiting: dict[int, list[int]] = {}
-    for index in range(len(everyone)):
-        _offer(everyone, index, queue, board, stronger)
-    while queue:
-        *_, index = heapq.heappop(queue)
+    _line_up(everyone, board)
+    while board.queue:
+        place = heapq.heappop(board.queue)
+        board.turn = max(board.turn, place)
+        index = place[-1]
         candidate = everyone[index]
         match = candidate.current()
         if match is None:
@@ -83,11 +100,55 @@ def resolve(candidates: Iterable[Candidate]) -> Resolution:
         else:
             result.losses.append(loss)
             candidate.advance()
-            _offer(everyone, index, queue, board, stronger)
+            _offer(everyone, index, board, result)
         for blocked in waiting.pop(index, ()):
-            _offer(everyone, blocked, queue, board, stronger)
-    result.winners.sort(key=lambda c: (c.root.position, c.rule.position))
+            _offer(everyone, blocked, board, result)
+    result.winners.extend([everyone[place[-1]] for place in board.aside.values()])
+    result.winners.sort(key=attrgetter("root.position", "rule.position"))
     return result
+
+
+def _line_up(everyone: list[Candidate], board: _Board) -> None:
+    """Put each candidate in line, or aside."""
+    wishes = Counter([node for candidate in everyone for node in _claimed(candidate)])
+    for index, candidate in enumerate(everyone):
+        claimed = _claimed(candidate)
+        if len(claimed) == 1 and wishes[claimed[0]] == 1:
+            board.aside[claimed[0]] = (-1, candidate.rule.position, candidate.root.position, index)
+        else:
+            _stand_in_line(everyone, index, board)
+
+
+def _claimed(candidate: Candidate) -> tuple[Value, ...]:
+    match = candidate.current()
+    return () if match is None else match.claimed
+
+
+def _offer(everyone: list[Candidate], index: int, board: _Board, result: Resolution) -> None:
+    """Put a candidate in line again with the variant it offers now; those aside that it comes in the way of, too."""
+    for node in _claimed(everyone[index]):
+        place = board.aside.pop(node, None)
+        if place is None:
+            continue
+        single = everyone[place[-1]]
+        match = single.current()
+        if place > board.turn or match is None:
+            _stand_in_line(everyone, place[-1], board)
+        else:  # its turn is over: it won
+            result.winners.append(single)
+            board.owners[node] = [match]
+    _stand_in_line(everyone, index, board)
+
+
+def _stand_in_line(everyone: list[Candidate], index: int, board: _Board) -> None:
+    candidate = everyone[index]
+    match = candidate.current()
+    if match is None:
+        return
+    heapq.heappush(board.queue, (-len(match.claimed), candidate.rule.position, candidate.root.position, index))
+    if candidate.rule.over:
+        for node in match.claimed:
+            board.wanted.setdefault(node, set()).add(index)
 
 
 def _stronger(candidates: list[Candidate]) -> dict[str, set[str]]:
@@ -97,23 +158,6 @@ def _stronger(candidates: list[Candidate]) -> dict[str, set[str]]:
         for weaker in rule.over:
             found.setdefault(weaker, set()).add(rule.name)
     return found
-
-
-def _offer(
-    everyone: list[Candidate],
-    index: int,
-    queue: list[tuple[int, int, int, int]],
-    board: _Board,
-    stronger: dict[str, set[str]],
-) -> None:
-    candidate = everyone[index]
-    match = candidate.current()
-    if match is None:
-        return
-    heapq.heappush(queue, (-len(match.claimed), candidate.rule.position, candidate.root.position, index))
-    if candidate.rule.over:
-        for node in match.claimed:
-            board.wanted.setdefault(node, set()).add(index)
 
 
 def _withdraw_wish(match: Match, index: int, board: _Board) -> None:

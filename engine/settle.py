@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from attrs import define, field, frozen
@@ -23,37 +24,55 @@ class Block:
 
     candidates: list[Candidate]
     emits: tuple[tuple[str, bytes], ...]
-    nodes: tuple[Value, ...] = ()
+    matches: Sequence[Match] = field(init=False)
+    nodes: tuple[Value, ...] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.refresh()
 
-    @property
-    def matches(self) -> list[Match]:
-        """The matches in it."""
-        return [match for match in (c.current() for c in self.candidates) if match is not None]
-
     def refresh(self) -> None:
-        """Work out the nodes anew from the matches that are left."""
-        nodes = {node for match in self.matches for node in match.claimed}
-        self.nodes = tuple(sorted(nodes, key=lambda v: v.position))
+        """Work out matches and nodes anew from the candidates that are left."""
+        self.matches = [match for candidate in self.candidates if (match := candidate.current()) is not None]
+        if len(self.matches) == 1:
+            self.nodes = self.matches[0].claimed
+        else:
+            self.nodes = in_order({node for match in self.matches for node in match.claimed})
 
 
 @define(eq=False)
 class Group:
-    """A partition in the making."""
+    """A partition in the making. What is worked out of its blocks is kept until they change."""
 
     blocks: list[Block]
+    _nodes: tuple[Value, ...] | None = None
+    _border: Border | None = None
 
     @property
     def nodes(self) -> tuple[Value, ...]:
         """Its op nodes in graph order."""
-        return tuple(sorted((n for b in self.blocks for n in b.nodes), key=lambda v: v.position))
+        if self._nodes is None:
+            self._nodes = in_order(node for block in self.blocks for node in block.nodes)
+        return self._nodes
 
     @property
     def matches(self) -> list[Match]:
         """The matches in it."""
         return [match for block in self.blocks for match in block.matches]
+
+    def border(self, policy: PartitionPolicy) -> Border:
+        """What crosses its border under the policy for constants."""
+        if self._border is None:
+            self._border = border_of(self.nodes, self.matches, policy)
+        return self._border
+
+    def changed(self, blocks: list[Block]) -> None:
+        """Go on with these blocks."""
+        self.blocks, self._nodes, self._border = blocks, None, None
+
+
+def in_order(nodes: Iterable[Value]) -> tuple[Value, ...]:
+    """Op nodes in graph order."""
+    return tuple(sorted(nodes, key=attrgetter("position")))
 
 
 @frozen(eq=False)
@@ -75,18 +94,17 @@ def border_of(nodes: Iterable[Value], matches: Iterable[Match], policy: Partitio
     outputs: dict[Value, None] = {}
     for node in members:
         for value in node.inputs:
-            if value.node in inside:
-                continue
-            along = _goes_along(value, inside, taken, policy)
-            (constants if along else inputs)[value] = None
+            if value.node not in inside:
+                along = value.position < 0 and _goes_along(value, inside, taken, policy)
+                (constants if along else inputs)[value] = None
         for value in node.outputs:
-            if value.returned or value.written_back or any(user not in inside for user in value.readers):
+            if value.leaves(inside):
                 outputs[value] = None
     return Border(tuple(inputs), tuple(outputs), tuple(constants))
 
 
 def _goes_along(value: Value, inside: set[Value], taken: set[Value], policy: PartitionPolicy) -> bool:
-    if is_kind(value, "constant") is not True:
+    if not value.is_constant:
         return policy.mutable_buffers and is_kind(value, "mutable_buffer") is True and set(value.users) <= inside
     if policy.constants == "none":
         return value in taken
@@ -120,11 +138,11 @@ class _Settling:
         for candidate, _ in reasons.values():
             candidate.withdraw()
             self.withdrawn.append(candidate)
-        group.blocks = [b for b in group.blocks if b.candidates]
+        group.changed([b for b in group.blocks if b.candidates])
 
     def border(self, group: Group) -> Border:
         """The border of a group as it is now."""
-        return border_of(group.nodes, group.matches, self.policy)
+        return group.border(self.policy)
 
     def attempt(self, cause: Cause, candidate: Candidate, **details: Any) -> Attempt:
         """A reason for the nodes of a match."""
@@ -178,6 +196,8 @@ class _Settling:
 
     def post_conditions(self, group: Group) -> None:
         """Withdraw the matches whose requirements on their partition are not met."""
+        if not any(match.rule.post for match in group.matches) and not any(_writes(node) for node in group.nodes):
+            return
         border: Border | None = None
         failed: list[tuple[Candidate, Attempt]] = []
         for block in group.blocks:
@@ -326,6 +346,10 @@ class _Settling:
             if size > policy.max_constant_bytes:
                 return f"its constants have {size} bytes, max_constant_bytes is {policy.max_constant_bytes}"
         return None
+
+
+def _writes(node: Value) -> bool:
+    return node.op is not None and node.op.is_mutable
 
 
 def settle(

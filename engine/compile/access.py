@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from apportion.engine.attributes import ATTRIBUTES, GROUPS, attributes_of, read_argument
+from apportion.engine.attributes import ATTRIBUTES, GROUPS, Reach, attributes_of, read_argument
 from apportion.engine.compile.core import combine, compile_expression, constant, failed, handles, suggest
 from apportion.engine.compile.opsets import is_op_name, resolve_ops
 from apportion.engine.compile.options import conforms, type_of
 from apportion.engine.compile.runtime import number
-from apportion.engine.compile.scope import Compiled, Scope
+from apportion.engine.compile.scope import FAR_SLOT, ROOT_SLOT, Compiled, Scope
 from apportion.engine.compile.types import (
     ANY,
     INT,
@@ -57,20 +57,28 @@ def _attribute(expr: tree.Attribute, scope: Scope) -> Compiled:
         return failed(thing.names)
     if expr.name == "subgraphs":
         scope.frame.speaks_of_subgraphs = True
-    return _reader(expr, thing, row.type, row.read, scope)
+    return _reader(expr, thing, row.type, row.read, scope, row.reach)
 
 
 _LITERALS = frozenset({"int", "float", "number", "bool", "str", "none"})
 """What may stand in a pattern instead of a node; its `.op` is none."""
 
 
-def _reader(expr: tree.Node, thing: Compiled, type_: Type, read: Callable[[Any], Any], scope: Scope) -> Compiled:
+def _reader(
+    expr: tree.Node, thing: Compiled, type_: Type, read: Callable[[Any], Any], scope: Scope, reach: Reach
+) -> Compiled:
     inner = thing.evaluate
 
     def evaluate(frame: list[Any]) -> Any:
         return read(inner(frame))
 
-    return combine(expr, scope, type_, [thing], evaluate)
+    def evaluate_beyond(frame: list[Any]) -> Any:
+        value = inner(frame)
+        if reach is Reach.GRAPH or value is not frame[ROOT_SLOT]:
+            frame[FAR_SLOT] = True
+        return read(value)
+
+    return combine(expr, scope, type_, [thing], evaluate if reach is Reach.VALUE else evaluate_beyond)
 
 
 def _is_reserved_root(expr: tree.Expr) -> bool:
@@ -149,7 +157,7 @@ def _argument(expr: tree.Attribute, thing: Compiled, scope: Scope) -> Compiled:
     def read(value: Any) -> Any:
         return read_argument(value, name)
 
-    return _reader(expr, thing, found, read, scope)
+    return _reader(expr, thing, found, read, scope, Reach.CALL)
 
 
 def argument_type(type_: Type, name: str, scope: Scope) -> Type | None:
@@ -192,7 +200,7 @@ def _grouped(expr: tree.Attribute, group: tree.Attribute, scope: Scope) -> Compi
     if group.name == "meta":
         return _mark(expr, thing, scope)
     if thing.type.kind == "any":
-        return _reader(expr, thing, ANY, lambda value: read_argument(value, expr.name), scope)
+        return _reader(expr, thing, ANY, lambda value: read_argument(value, expr.name), scope, Reach.CALL)
     return _argument(expr, thing, scope)
 
 
@@ -212,7 +220,7 @@ def _mark(expr: tree.Attribute, thing: Compiled, scope: Scope) -> Compiled:
             return found
         return Unknown(f"the mark {path} is no {type_}")
 
-    return _reader(expr, thing, type_, read, scope)
+    return _reader(expr, thing, type_, read, scope, Reach.GRAPH)
 
 
 def _frozen(value: Any) -> Any:
@@ -242,7 +250,8 @@ def _attribute_of_any(expr: tree.Attribute, thing: Compiled, scope: Scope) -> Co
                 return row.read(value)
         return read_argument(value, name) if isinstance(value, Value) or not rows else rows[0].read(value)
 
-    return _reader(expr, thing, join_all(row.type for row in rows) if rows else ANY, read, scope)
+    reach = Reach.GRAPH if any(row.reach is Reach.GRAPH for row in rows) else Reach.CALL
+    return _reader(expr, thing, join_all(row.type for row in rows) if rows else ANY, read, scope, reach)
 
 
 def _is_of(value: Any, kind: str) -> bool:

@@ -9,8 +9,8 @@ from apportion.engine.compile.core import combine, compile_expression, failed, h
 from apportion.engine.compile.forms import FORM_COMPILERS
 from apportion.engine.compile.options import type_of
 from apportion.engine.compile.runtime import number
-from apportion.engine.compile.scope import Compiled, Entry, Scope
-from apportion.engine.compile.types import BOOL, Type, fits, is_numeric, opened
+from apportion.engine.compile.scope import FAR_SLOT, Compiled, Entry, Scope
+from apportion.engine.compile.types import BOOL, VALUE, Type, fits, is_numeric, opened
 from apportion.engine.externs import Promises, call_predicate
 from apportion.engine.functions import FUNCTIONS, Function, function_names
 from apportion.engine.values import Unknown
@@ -91,8 +91,11 @@ def _builtin(expr: tree.Call, function: Function, scope: Scope) -> Compiled:
     numeric = [is_numeric(one) and one.kind not in {"any", "value"} and wanted[0].kind != "any" for one in wanted_each]
     readers = [part.evaluate for part in parts]
     compute = function.compute
+    is_far = VALUE in wanted
 
     def evaluate(frame: list[Any]) -> Any:
+        if is_far:
+            frame[FAR_SLOT] = True
         values = []
         for reader, calculates in zip(readers, numeric, strict=True):
             value = reader(frame)
@@ -219,6 +222,7 @@ def _extern(expr: tree.Call, entry: Entry, scope: Scope) -> Compiled:
     name = expr.function
 
     def evaluate(frame: list[Any]) -> Any:
+        frame[FAR_SLOT] = True
         arguments = tuple([reader(frame) for reader in readers])
         unknown = next((argument for argument in arguments if isinstance(argument, Unknown)), None)
         if unknown is not None:

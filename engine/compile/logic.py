@@ -8,7 +8,7 @@ from typing import Any
 from apportion.engine import facts
 from apportion.engine.compile.core import combine, compile_expression, failed, handles, suggest
 from apportion.engine.compile.runtime import calculate, compare
-from apportion.engine.compile.scope import Compiled, Evaluate, Scope
+from apportion.engine.compile.scope import FAR_SLOT, Compiled, Evaluate, Scope
 from apportion.engine.compile.types import BOOL, NUMBER, is_numeric, join, mixable
 from apportion.engine.values import Unknown, k_not
 from apportion.grammar import tree
@@ -142,8 +142,11 @@ def _is_kind(expr: tree.IsKind, scope: Scope) -> Compiled:
         scope.error("A004", expr.span, f"{part.type.phrase} is never `{kind}`", help=_NO_KINDS[part.type.kind])
         return failed(part.names)
     value, negated = part.evaluate, expr.negated
+    is_far = kind not in facts.LOCAL_KINDS
 
     def evaluate(frame: list[Any]) -> Any:
+        if is_far:
+            frame[FAR_SLOT] = True
         found = value(frame)
         if isinstance(found, Unknown):
             return found

@@ -15,7 +15,18 @@ from apportion.engine.ops import Op, UnknownOp, schema_of
 from apportion.grammar import tree
 from apportion.grammar.diagnostics import Diagnostic, Label, Severity, Span
 
-__all__ = ["BUDGET_SLOT", "FIRST_FREE_SLOT", "PARTITION_NAMES", "Compiled", "Entry", "Environment", "Frame", "Scope"]
+__all__ = [
+    "BUDGET_SLOT",
+    "FAR_SLOT",
+    "FIRST_FREE_SLOT",
+    "PARTITION_NAMES",
+    "ROOT_SLOT",
+    "Compiled",
+    "Entry",
+    "Environment",
+    "Frame",
+    "Scope",
+]
 
 PARTITION_NAMES: Mapping[str, Type] = {
     name: list_of(VALUE) for name in ("nodes", "inputs", "outputs", "constants")
@@ -25,7 +36,14 @@ PARTITION_NAMES: Mapping[str, Type] = {
 BUDGET_SLOT = len(PARTITION_NAMES)
 """The slot that keeps count of the work that one evaluation may do."""
 
-FIRST_FREE_SLOT = BUDGET_SLOT + 1
+ROOT_SLOT = BUDGET_SLOT + 1
+"""The slot of the node that a rule is tried at."""
+
+FAR_SLOT = ROOT_SLOT + 1
+"""The slot that is True once something was read beyond the root's own arguments and results: then what the rule came
+to at this node says nothing about nodes like it."""
+
+FIRST_FREE_SLOT = FAR_SLOT + 1
 
 Evaluate = Callable[[list[Any]], Any]
 

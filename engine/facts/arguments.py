@@ -101,7 +101,10 @@ def nodes_in(argument: Any) -> Iterator[fx.Node]:
         yield argument
     elif isinstance(argument, (tuple, list)):
         for item in argument:
-            yield from nodes_in(item)
+            if type(item) is fx.Node:
+                yield item
+            elif type(item) not in _PLAIN:
+                yield from nodes_in(item)
     elif isinstance(argument, dict):
         for item in argument.values():
             yield from nodes_in(item)

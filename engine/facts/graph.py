@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +13,7 @@ from apportion.engine.facts.arguments import nodes_in
 from apportion.engine.facts.lazy import lazy
 from apportion.engine.facts.value import Value
 from apportion.engine.facts.writes import written_values
+from apportion.engine.ops import op_of
 from apportion.engine.values import Ranges
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class GraphFacts:
 
     `path` is where its module is in the program's ("" for the program's own). `calls` are the op nodes in graph
     order, without the `getitem` nodes that take outputs out of tuples. `claimed` and `partitions` are for the
-    engine: the op nodes of this graph that a rule has claimed, and what they were put into.
+    engine: the op nodes of this graph that a rule has claimed, and what they were put into. `by_node` has the value of
+    each FX node, of a `getitem` the output it takes.
     """
 
     def __init__(self, program: ProgramFacts, module: fx.GraphModule, path: str = "") -> None:
@@ -40,7 +42,7 @@ class GraphFacts:
         self.branches: dict[fx.Node, GraphFacts] = {}
         self.placeholders: list[Value] = []
         self.output: fx.Node | None = None
-        self._by_node: dict[fx.Node, Value] = {}
+        self.by_node: dict[fx.Node, Value] = {}
         self._operands: dict[Value, list[Value | None]] = {}
         self.calls: tuple[Value, ...] = tuple(self._build())
 
@@ -53,7 +55,7 @@ class GraphFacts:
         return f"GraphFacts({self.path!r}, {len(self.calls)} calls)"
 
     def _build(self) -> Iterator[Value]:
-        by_node = self._by_node
+        by_node = self.by_node
         position = 0
         for node in self.module.graph.nodes:
             kind = node.op
@@ -64,6 +66,7 @@ class GraphFacts:
                         by_node[node] = element
                         continue
                 value = by_node[node] = Value(self, node, position)
+                value.__dict__["op"] = op_of(node)
                 position += 1
                 yield value
             elif kind == "output":
@@ -80,7 +83,7 @@ class GraphFacts:
         source, index = node.args if len(node.args) == 2 else (None, None)
         if not isinstance(source, fx.Node) or type(index) is not int or source.op == "placeholder":
             return None
-        whole = self._by_node[source]
+        whole = self.by_node[source]
         if whole.element is not None or not whole.is_multi_output:
             return None
         if index < 0 and isinstance(whole.val, (tuple, list)):
@@ -110,17 +113,24 @@ class GraphFacts:
         return self.program.ranges
 
     @lazy
+    def likenesses(self) -> Sequence[int]:
+        """A number for each op node, equal where a rule that looks no further sees the same (see `alike`)."""
+        from apportion.engine.facts.alike import likenesses
+
+        return likenesses(self)
+
+    @lazy
     def values(self) -> Mapping[str, Value]:
         """Every value by the name of its node; the name of a `getitem` gives the element."""
-        return {node.name: value for node, value in self._by_node.items()}
+        return {node.name: value for node, value in self.by_node.items()}
 
     def value(self, node: fx.Node) -> Value:
         """The value of a node of this graph; of a `getitem`, the output it takes. KeyError for any other node."""
-        return self._by_node[node]
+        return self.by_node[node]
 
     def is_getitem(self, node: fx.Node) -> bool:
         """Whether the node only takes an output out of a tuple, and so is no value of its own."""
-        value = self._by_node.get(node)
+        value = self.by_node.get(node)
         return value is not None and value.fx is not node
 
     def add_caller(self, call: Value, operands: list[Value | None]) -> None:
@@ -157,7 +167,7 @@ class GraphFacts:
         written_back = self.program.written_back_outputs if self.path == "" else frozenset()
         for index, item in enumerate(items):
             for node in nodes_in(item):
-                value = self._by_node[node]
+                value = self.by_node[node]
                 (written if index in written_back else returned).update((value, value.node))
         return frozenset(returned), frozenset(written)
 
@@ -179,7 +189,7 @@ class GraphFacts:
     @lazy
     def order(self) -> Mapping[Value, int]:
         """The place of each node's value among all nodes."""
-        return {v: i for i, v in enumerate(v for v in self._by_node.values() if v.element is None)}
+        return {v: i for i, v in enumerate(v for v in self.by_node.values() if v.element is None)}
 
     @lazy
     def frozen(self) -> frozenset[Value]:

@@ -15,7 +15,7 @@ from apportion.engine.values import Dim, Kleene, Unknown, k_all, k_not
 if TYPE_CHECKING:
     from apportion.engine.facts.graph import GraphFacts
 
-__all__ = ["KINDS", "Kind", "frozen_values", "is_kind"]
+__all__ = ["KINDS", "LOCAL_KINDS", "Kind", "frozen_values", "is_kind", "origin_kinds"]
 
 
 @frozen
@@ -71,7 +71,7 @@ def _val_is(x: Value, types: tuple[type, ...], but: type | None = None) -> Kleen
 # --- where it comes from ---------------------------------------------------------------------------------------
 
 
-def _origin_kinds(x: Any) -> list[tuple[str, bool]]:
+def origin_kinds(x: Any) -> list[tuple[str, bool]]:
     """For each place a value comes from: what it is to the program, and whether the program writes to it."""
     if not isinstance(x, Value) or x.is_call:
         return []
@@ -86,7 +86,7 @@ def _origin_kinds(x: Any) -> list[tuple[str, bool]]:
 
 def _comes_from(*kinds: str) -> Callable[[Any], Kleene]:
     def test(x: Any) -> Kleene:
-        origins = _origin_kinds(x)
+        origins = origin_kinds(x)
         return bool(origins) and all(kind in kinds for kind, _ in origins)
 
     return test
@@ -95,12 +95,12 @@ def _comes_from(*kinds: str) -> Callable[[Any], Kleene]:
 def _is_constant(x: Any) -> Kleene:
     if isinstance(x, tuple):
         return bool(x) and k_all(_is_constant(item) for item in x)
-    origins = _origin_kinds(x)
+    origins = origin_kinds(x)
     return bool(origins) and all(k in ("parameter", "buffer", "constant") and not w for k, w in origins)
 
 
 def _is_mutable_buffer(x: Any) -> Kleene:
-    origins = _origin_kinds(x)
+    origins = origin_kinds(x)
     return bool(origins) and all(kind == "buffer" and written for kind, written in origins)
 
 
@@ -219,3 +219,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     )
 }
 """Every kind by name."""
+
+LOCAL_KINDS: Final = frozenset(KINDS) - {"frozen", "returned", "claimed"}
+"""The kinds that a value has by its type and by what made it, wherever it is used."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Union, cast
 
 import torch
@@ -45,11 +45,14 @@ class Value:
         self.element: int | None = None
         self.position = position
         self.node: Value = self
+        if "val" in node.meta:  # what nearly all rules ask for, ahead of the lazy fact
+            self.__dict__["val"] = node.meta["val"]
 
     @classmethod
     def of_element(cls, whole: Value, element: int) -> Value:
         """Output `element` of a node; `whole.output(i)` interns them."""
         value = cls(whole.graph, whole.fx, whole.position)
+        value.__dict__.clear()
         value.element = element
         value.node = whole
         return value
@@ -168,6 +171,9 @@ class Value:
     @lazy
     def nbytes(self) -> int | Dim | Unknown:
         """The number of bytes of its elements."""
+        val = self.val
+        if isinstance(val, torch.Tensor) and not val._has_symbolic_sizes_strides:
+            return val.numel() * val.dtype.itemsize
         numel, dtype = self.numel, self.dtype
         if isinstance(numel, Unknown):
             return numel
@@ -234,8 +240,10 @@ class Value:
         """All value arguments in schema order, lists flattened, with multiplicity, symbolic sizes included."""
         if self.element is not None:
             return self.node.inputs
-        found = nodes_in(list(self.raw_arguments.values()))
-        return tuple([self.graph.value(n) for n in found if n not in self.graph.modules])
+        node, graph = self.fx, self.graph
+        plain = not node.kwargs and not isinstance(node.target, HigherOrderOperator)
+        found = nodes_in(node.args if plain else list(self.raw_arguments.values()))
+        return tuple([graph.by_node[n] for n in found if n not in graph.modules])
 
     @lazy
     def tensor_inputs(self) -> tuple[Value, ...]:
@@ -331,6 +339,20 @@ class Value:
         """Every op node that reads it: users, size queries and assertions, in graph order."""
         found = dict.fromkeys(self.graph.value(n).node for n in self._user_nodes() if n.op != "output")
         return _in_order(found)
+
+    def leaves(self, inside: Container[Value]) -> bool:
+        """Whether anything but the nodes `inside` reads it: another op node, or the graph's output."""
+        if self._has_getitems:
+            return self.returned or self.written_back or any(user not in inside for user in self.readers)
+        by_node = self.graph.by_node
+        return any(user.op == "output" or by_node[user].node not in inside for user in self.fx.users)
+
+    @lazy
+    def is_constant(self) -> bool:
+        """Whether it is of the kind `constant`."""
+        from apportion.engine.facts.kinds import is_kind
+
+        return self.position < 0 and is_kind(self, "constant") is True
 
     @property
     def returned(self) -> bool:

@@ -1,0 +1,134 @@
+"""Which calls of a graph are alike: one op, the same literals, operands and results of the same types and origins.
+
+What a rule comes to at a call depends, for most rules, on nothing else. Networks repeat themselves, so such rules are
+looked at once for each likeness, and not once for each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import fx
+
+from apportion.engine.facts.kinds import origin_kinds
+from apportion.engine.facts.value import Value
+from apportion.engine.values import Dim, Unknown
+
+if TYPE_CHECKING:
+    from apportion.engine.facts.graph import GraphFacts
+
+__all__ = ["counterparts", "likenesses", "moved", "stays"]
+
+
+def likenesses(graph: GraphFacts) -> list[int]:
+    """A number for each op node of a graph, equal where two calls are alike.
+
+    Alike are calls of one op with equal literals, whose operands agree in place, type, layout, device and in what
+    made them (an op, or what the program has there), whose results agree in type and layout, and in which equal
+    operands stand at the same places. A call with branches is like no other.
+    """
+    numbers: dict[Any, int] = {}
+    made: dict[Value, int] = {}
+    found: list[int] = []
+    values = graph.by_node
+    for node, value in values.items():
+        if value.element is not None:
+            whole = made[value.node]
+            made[value] = numbers.setdefault((_ELEMENT, whole, value.element, _type(value.val)), len(numbers))
+            continue
+        val = node.meta.get("val")
+        result = _type(value.val if val is None else val)
+        if value.position < 0:
+            made[value] = numbers.setdefault((node.op, *origin_kinds(value), result), len(numbers))
+            continue
+        made[value] = numbers.setdefault((value.op, result), len(numbers))
+        key: list[Any] = [made[value]]
+        operands: list[Value] = []
+        _write(node.args, values, made, key, operands)
+        if node.kwargs:
+            _write(node.kwargs, values, made, key, operands)
+        if len(operands) > 1 and len(set(operands)) < len(operands):
+            key.append(_REPEATED)
+            key.extend(map(operands.index, operands))
+        if graph.branches and any(operand.fx in graph.branches for operand in operands):
+            key.append(value)
+        try:
+            found.append(numbers.setdefault(tuple(key), len(numbers)))
+        except TypeError:  # something that can't be hashed among the literals
+            found.append(numbers.setdefault(value, len(numbers)))
+    return found
+
+
+_ELEMENT: Final = object()
+_REPEATED: Final = object()
+_LIST: Final = object()
+
+
+def _write(
+    argument: Any, values: Mapping[fx.Node, Value], made: Mapping[Value, int], key: list[Any], operands: list[Value]
+) -> None:
+    """Writes an argument to `key`: a number for a value, type and value of a literal, lists item by item."""
+    kind = type(argument)
+    if kind is fx.Node:
+        value = values[argument]
+        operands.append(value)
+        key.append(made[value])
+    elif issubclass(kind, (tuple, list)):
+        key += (_LIST, len(argument))
+        for item in argument:
+            _write(item, values, made, key, operands)
+    elif issubclass(kind, Mapping):
+        key += (_LIST, *argument)
+        for item in argument.values():
+            _write(item, values, made, key, operands)
+    elif kind in _SYMBOLIC:
+        key += (kind, argument.node.expr)
+    else:
+        key += (kind, argument)
+
+
+_SYMBOLIC: Final = frozenset({torch.SymInt, torch.SymFloat, torch.SymBool})
+
+
+def _type(val: Any) -> Any:
+    """What is equal for values that no rule can tell apart by themselves."""
+    if isinstance(val, torch.Tensor):
+        try:
+            sizes, strides, offset = val.shape, val.stride(), val.storage_offset()
+            if val._has_symbolic_sizes_strides:
+                sizes, strides, offset = (tuple(map(_size, part)) for part in (sizes, strides, (offset,)))
+            return val.dtype, sizes, strides, offset, val.device
+        except RuntimeError:  # sparse tensors and their like have no strides
+            return object()
+    if isinstance(val, (tuple, list)):
+        return tuple(map(_type, val))
+    if type(val) in _SYMBOLIC:
+        return type(val), val.node.expr
+    return (type(val), val) if isinstance(val, (int, float, str, type(None))) else object()
+
+
+def _size(size: Any) -> Any:
+    return size if type(size) is int else size.node.expr
+
+
+def counterparts(one: Value, other: Value) -> dict[Value, Value]:
+    """For the values around a call those at the same places around another that is like it."""
+    found = dict(zip((one, *one.outputs), (other, *other.outputs), strict=True))
+    found.update(zip(one.inputs, other.inputs, strict=True))
+    return found
+
+
+def moved(thing: Any, places: Mapping[Value, Value]) -> Any:
+    """What was found around one call, as it is around another: `places` are their `counterparts`."""
+    if isinstance(thing, Value):
+        return places.get(thing, thing)
+    return tuple([moved(item, places) for item in thing]) if isinstance(thing, tuple) else thing
+
+
+def stays(thing: Any) -> bool:
+    """Is it bound to one node in a way that `moved` does not see: a size that some node computes, a reason in words?"""
+    if isinstance(thing, tuple):
+        return any(map(stays, thing))
+    return isinstance(thing, (Dim, Unknown))
