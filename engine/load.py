@@ -20,6 +20,7 @@ from apportion.engine.compile.units import (
     unreadable,
 )
 from apportion.engine.errors import RulesError, RulesNotFoundError
+from apportion.engine.plugins import plugin_rules
 from apportion.grammar import tree
 from apportion.grammar.diagnostics import Diagnostic, Severity, Span, nearest
 
@@ -95,10 +96,12 @@ def _read(name_or_path: Location) -> Program:
 
 
 def _find(name: str) -> Path:
-    """A plain name is a shipped file unless a file of just that name lies here; anything else is a path."""
+    """A plain name is a shipped file, or one that an installed package brings, unless a file of just that name lies
+    here; anything else is a path."""
     plain = name.replace("-", "_").isidentifier()
     if plain and not Path(name).is_file():
-        return shipped_folder() / (name + SUFFIX)
+        shipped = shipped_folder() / (name + SUFFIX)
+        return shipped if shipped.is_file() else plugin_rules(name) or shipped
     if name.startswith("std/") and not Path(name).is_file():
         return shipped_folder() / (name if name.endswith(SUFFIX) else name + SUFFIX)
     return Path(name)
