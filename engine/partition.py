@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
 import torch.fx as fx
@@ -11,6 +11,7 @@ from attrs import define, field, frozen
 
 from apportion.engine.candidates import Attempts, Candidate
 from apportion.engine.claim import Claims, claim
+from apportion.engine.collector import collector_paused
 from apportion.engine.compile.rulesets import CompiledRule, RuleSet
 from apportion.engine.errors import StrictError
 from apportion.engine.facts import GraphFacts, ProgramFacts, Value
@@ -21,7 +22,7 @@ from apportion.engine.report import BackendCoverage, NodeReason, Report
 from apportion.engine.result import CompileSpec, DelegationSpec, Partition, PartitionResult
 from apportion.engine.settle import Border, Group
 from apportion.engine.sources import Rules, load_all
-from apportion.engine.tag import clear_tags, foreign_tag, tag_name, write_tags
+from apportion.engine.tag import TAG, clear_tags, foreign_tag, tag_name, write_tags
 from apportion.engine.wishes import Wishes, choose_rules
 
 __all__ = ["Deciding", "Part", "Run", "partition"]
@@ -64,9 +65,10 @@ def partition(
     """
     sets = choose_rules(load_all(rules, options), with_rules, without_rules)
     run = Run(sets, Wishes.of(exclude, only), compile_specs, several=isinstance(program, Mapping))
-    for method, one in methods_of(program):
-        run.method(method, ProgramFacts.of(one))
-    result = run.finish(program)
+    with collector_paused():
+        for method, one in methods_of(program):
+            run.method(method, ProgramFacts.of(one))
+        result = run.finish(program)
     for pattern in run.wishes.unmet:
         logger.warning("`%s` (exclude or only) is the name of no node, op or module of this program", pattern)
     if strict:
@@ -108,7 +110,7 @@ class Run:
     partitions: list[Partition] = field(factory=list)
     tags: dict[str, DelegationSpec] = field(factory=dict)
     marks: list[tuple[fx.Node, str]] = field(factory=list)
-    left: list[NodeReason] = field(factory=list)
+    left: list[tuple[str, Value, Deciding]] = field(factory=list)
     nodes: dict[str, list[str]] = field(factory=dict)
     total: int = 0
     ops: dict[str, bool] = field(factory=dict)
@@ -156,15 +158,16 @@ class Run:
     def _account(self, name: str, facts: ProgramFacts, method: Deciding) -> None:
         for graph in facts.graphs:
             owners = method.owners(graph)
+            self.total += len(graph.calls)
             for node in graph.calls:
-                op = node.op.name if node.op is not None else node.name
-                self.total += 1
-                self.ops[op] = self.ops.get(op, True) and node in owners
-                if node in owners:
-                    label = f"{name}.{node.name}" if self.several else node.name
-                    self.nodes.setdefault(owners[node], []).append(label)
+                owner = owners.get(node)
+                if owner is None:
+                    self.ops[_op_name(node)] = False
+                    self.left.append((name if self.several else "", node, method))
                 else:
-                    self.left.append(_reason(name if self.several else "", graph, node, op, method, self.sets))
+                    self.ops.setdefault(_op_name(node), True)
+                    label = f"{name}.{node.name}" if self.several else node.name
+                    self.nodes.setdefault(owner, []).append(label)
 
     def finish(self, program: Any) -> PartitionResult:
         """The result over all methods."""
@@ -191,8 +194,8 @@ class Run:
             sum(map(len, self.nodes.values())),
             len(self.ops),
             sum(self.ops.values()),
-            tuple(self.left),
             self.rounds,
+            explain=lambda: [_reason(*left, self.sets) for left in self.left],
         )
         return PartitionResult(program, self.tags, tuple(self.partitions), report, tuple(self.marks))
 
@@ -209,6 +212,7 @@ class Deciding:
     parts: list[Part] = field(factory=list)
     owned: dict[GraphFacts, dict[Value, str]] = field(factory=dict)
     unwanted: dict[Value, str] = field(factory=dict)
+    barred: dict[Value, Attempt] = field(factory=dict)
     attempts: Attempts = field(factory=Attempts)
     rounds: int = 0
     prepared: Callable[..., list[Candidate]] | None = None
@@ -219,19 +223,18 @@ class Deciding:
         owners = self.owned.setdefault(graph, {})
         if self.wishes.exclude or self.wishes.only:
             self.unwanted.update({node: why for node in graph.calls if (why := self.wishes.refusal(node)) is not None})
+        self.barred.update(self._barred_nodes(graph))
         fixed: list[list[int]] = []
         for rules in self.sets:
             attempts = Attempts(self.attempts.best, self.attempts.every)
-
-            def refusal(node: Value) -> Attempt | None:
-                return self._refusal(node, owners)
+            refused = {**self.barred, **{node: _lost_to(owner) for node, owner in owners.items()}}
 
             def branches(node: Value, rule: CompiledRule, backend: str = rules.backend_id) -> str | None:
                 return self._branches(node, rule, backend)
 
             self._show_inner(graph, rules)
-            found = self.prepared(graph, rules, refusal, branches, attempts) if self.prepared else None
-            claims: Claims = claim(graph, rules, flow, fixed, refusal, branches, attempts, found)
+            found = self.prepared(graph, rules, refused.get, branches, attempts) if self.prepared else None
+            claims: Claims = claim(graph, rules, flow, fixed, refused.get, branches, attempts, found)
             self.rounds = max(self.rounds, claims.rounds)
             for group in claims.groups:
                 self.parts.append(Part(graph, group, rules))
@@ -249,19 +252,16 @@ class Deciding:
                     p.group.nodes for p in self.parts if p.graph is inner and p.rules.backend_id == rules.backend_id
                 )
 
-    def _refusal(self, node: Value, owners: Mapping[Value, str]) -> Attempt | None:
-        owner = owners.get(node)
-        if owner is not None:
-            return Attempt(Cause.LOST, (6, 0), backend=owner, rule=None, detail=f"{owner}, which has precedence")
-        unwanted = self.unwanted.get(node)
-        if unwanted is not None:
-            return Attempt(Cause.EXCLUDED, (9, 0), detail=unwanted)
-        foreign = foreign_tag(node.fx)
-        if foreign is not None:
-            return Attempt(Cause.OTHER_PARTITIONER, (9, 0), detail=foreign)
-        if node.op is not None and node.op.name in _LOWERED_CALLS:
-            return Attempt(Cause.LOWERED, (9, 0), detail=node.op.name)
-        return None
+    def _barred_nodes(self, graph: GraphFacts) -> Iterator[tuple[Value, Attempt]]:
+        """The nodes of a graph that no backend may claim, each with the reason."""
+        for node in graph.calls:
+            op = node.op
+            if node in self.unwanted:
+                yield node, Attempt(Cause.EXCLUDED, (9, 0), detail=self.unwanted[node])
+            elif TAG in node.fx.meta and (foreign := foreign_tag(node.fx)) is not None:
+                yield node, Attempt(Cause.OTHER_PARTITIONER, (9, 0), detail=foreign)
+            elif op is not None and op.style == "higher_order" and op.name in _LOWERED_CALLS:
+                yield node, Attempt(Cause.LOWERED, (9, 0), detail=op.name)
 
     def _branches(self, node: Value, rule: CompiledRule, backend_id: str) -> str | None:
         for inner in node.subgraphs:
@@ -345,11 +345,20 @@ def _duplicated(parts: Sequence[Partition]) -> int:
     return total
 
 
-def _reason(method: str, graph: GraphFacts, node: Value, op: str, run: Deciding, sets: Sequence[RuleSet]) -> NodeReason:
-    attempt = run._refusal(node, {}) or run.attempts.of(node) or _unnamed(node, op, sets)
+def _op_name(node: Value) -> str:
+    return node.op.name if node.op is not None else node.name
+
+
+def _lost_to(owner: str) -> Attempt:
+    return Attempt(Cause.LOST, (6, 0), backend=owner, rule=None, detail=f"{owner}, which has precedence")
+
+
+def _reason(method: str, node: Value, run: Deciding, sets: Sequence[RuleSet]) -> NodeReason:
+    op = _op_name(node)
+    attempt = run.barred.get(node) or run.attempts.of(node) or _unnamed(node, op, sets)
     return NodeReason(
         method,
-        graph.path,
+        node.graph.path,
         node.name,
         op,
         node.module if isinstance(node.module, str) else "",

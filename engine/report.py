@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import define, field, frozen
@@ -73,8 +74,16 @@ class Report:
     claimed: int = 0
     ops_total: int = 0
     ops_claimed: int = 0
-    left: tuple[NodeReason, ...] = field(factory=tuple)
     rounds: int = 0
+    explain: Callable[[], Iterable[NodeReason]] = field(default=tuple, repr=False, eq=False, kw_only=True)
+    _left: tuple[NodeReason, ...] | None = field(default=None, init=False, repr=False, eq=False)
+
+    @property
+    def left(self) -> tuple[NodeReason, ...]:
+        """The nodes left behind, each with its reason; put into words when first asked for."""
+        if self._left is None:
+            self._left = tuple(self.explain())
+        return self._left
 
     @property
     def share(self) -> float:
