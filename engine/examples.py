@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.fx as fx
 from attrs import define, evolve, field, frozen
+from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
@@ -267,7 +268,7 @@ class _Builder:
             return argument.meta["val"] if isinstance(argument, fx.Node) else argument
 
         try:
-            with self.mode:
+            with self.mode, enable_python_dispatcher():
                 return target(*map_aggregate(tuple(args), value), **map_aggregate(kwargs, value))
         except Exception as error:
             first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
