@@ -18,6 +18,7 @@ import torch
 from apportion.grammar import tree
 from apportion.grammar.parse import parse
 from torch import fx
+from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
@@ -193,7 +194,7 @@ class _Builder:
     def _node(self, target: Any, positional: tuple[Any, ...], keywords: dict[str, Any]) -> fx.Node:
         node = self.graph.call_function(target, positional, keywords)
         values = pytree.tree_map_only(fx.Node, lambda n: n.meta["val"], (positional, dict(keywords)))
-        with self.mode, torch.no_grad():
+        with self.mode, torch.no_grad(), enable_python_dispatcher():
             node.meta["val"] = _kernel(target)(*values[0], **values[1])
         return node
 
