@@ -9,16 +9,17 @@ from typing import Any
 
 from apportion.engine.load import load_rules
 from attrs import asdict
+from torch.export import ExportedProgram
 
 from tests.agreement.cache import cached
 from tests.agreement.compare import RULES, Comparison, compare, ours
 from tests.agreement.edge import edge_program
 from tests.agreement.models import MODELS
 from tests.agreement.probes import OPTION_SETS, Probe
-from tests.agreement.record import Options, judge, options_of, record
+from tests.agreement.record import Decision, Options, decision_of, judge, options_of, plain, record
 from tests.agreement.runs import run
 
-__all__ = ["OPTION_MODELS", "model_items", "model_row", "probe_row", "run_row", "show_options"]
+__all__ = ["OPTION_MODELS", "model_items", "model_row", "probe_program", "probe_row", "probe_theirs", "run_row", "show_options"]
 
 logging.getLogger("apportion").setLevel(logging.ERROR)
 
@@ -95,16 +96,34 @@ def loaded(position: int) -> Any:
     return load_rules(RULES, options=dict(OPTION_SETS[position]))
 
 
+@lru_cache(maxsize=None)
+def probe_program(probe: Probe) -> ExportedProgram:
+    """The program of a probe, built once."""
+    return edge_program(probe.text, probe.returned)
+
+
+@lru_cache(maxsize=None)
+def probe_theirs(probe: Probe) -> tuple[Decision, ...]:
+    """What the real partitioner says about a probe, under each set of options."""
+
+    def compute() -> list[Any]:
+        program = probe_program(probe)
+        return [plain(judge(program, options_of(given))) for given in OPTION_SETS]
+
+    key = (probe.text, probe.returned, [options_key(options_of(given)) for given in OPTION_SETS])
+    return tuple(decision_of(one) for one in cached("probes", key, compute, theirs=True))
+
+
 def probe_row(probe: Probe) -> list[Row]:
     """Both partitioners on one probe under every set of options."""
 
     def compute() -> list[Row]:
-        program = edge_program(probe.text, probe.returned)
+        program = probe_program(probe)
         rows = []
         for position, given in enumerate(OPTION_SETS):
             options = options_of(given)
             decided = ours(program, options, loaded(position))
-            rows.append(_row(compare(probe.text, program, options, judge(program, options), decided)))
+            rows.append(_row(compare(probe.text, program, options, probe_theirs(probe)[position], decided)))
         return rows
 
     return cached("probes", (probe.text, probe.returned), compute)  # type: ignore[no-any-return]

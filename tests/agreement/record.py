@@ -18,7 +18,21 @@ from torch.export import ExportedProgram
 
 from tests.agreement.models import exported
 
-__all__ = ["DEFAULTS", "Decision", "Options", "Recording", "judge", "options_of", "record", "record_program", "theirs"]
+__all__ = [
+    "DEFAULTS",
+    "Decision",
+    "Options",
+    "Recording",
+    "clean",
+    "decision_of",
+    "judge",
+    "options_of",
+    "plain",
+    "read_decision",
+    "record",
+    "record_program",
+    "theirs",
+]
 
 PRECISIONS = ("fp32", "static_quant", "dynamic_quant")
 
@@ -50,6 +64,25 @@ class Decision:
     def claimed(self) -> frozenset[str]:
         """The names of all claimed call_function nodes."""
         return frozenset().union(*self.partitions)
+
+
+def plain(decision: Decision) -> list[Any]:
+    """A decision as JSON data."""
+    specs = [[backend, [[key, value.hex()] for key, value in specs]] for backend, specs in decision.specs]
+    partitions = [sorted(names) for names in decision.partitions]
+    return [partitions, sorted(decision.constants), sorted(decision.marked), specs, decision.error]
+
+
+def decision_of(data: list[Any]) -> Decision:
+    """The decision that `plain` gave."""
+    partitions, constants, marked, specs, error = data
+    return Decision(
+        tuple(frozenset(names) for names in partitions),
+        frozenset(constants),
+        frozenset(marked),
+        tuple((backend, tuple((key, bytes.fromhex(value)) for key, value in specs)) for backend, specs in specs),
+        error,
+    )
 
 
 @frozen(eq=False)

@@ -1,0 +1,42 @@
+"""The same verdict as the real partitioner on every node of real models, and no more partitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("executorch")
+
+from tests.agreement import checks  # noqa: E402
+from tests.agreement.models import MODELS, missing_libraries  # noqa: E402
+from tests.agreement.record import Options  # noqa: E402
+
+SMALL = [name for name, model in MODELS.items() if model.small]
+
+
+def _check(name: str, options: Options) -> None:
+    missing = missing_libraries(name)
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not installed")
+    row: dict[str, Any] = checks.model_row(name, options)
+    assert not row["error"]
+    assert row["only_theirs"] == [] and row["only_ours"] == []
+    assert row["agrees"], row
+    assert row["same_specs"]
+    assert row["same_constants"] or row["excused"]
+    assert row["marks_of_theirs"] or row["excused"]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_models(name: str) -> None:
+    _check(name, ())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [pytest.param(name, options, id=f"{name}-{checks.show_options(options)}") for name, options in checks.model_items()],
+)
+def test_models(name: str, options: Options) -> None:
+    _check(name, options)
