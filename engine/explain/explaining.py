@@ -18,6 +18,7 @@ from apportion.engine.facts import GraphFacts, ProgramFacts, Value
 from apportion.engine.partition import Deciding, Run
 from apportion.engine.programs import methods_of
 from apportion.engine.reasons import Attempt, Cause, describe, show
+from apportion.engine.report import NodeReason
 from apportion.engine.result import PartitionResult
 from apportion.engine.sources import Rules, load_all
 from apportion.engine.values import is_unknown
@@ -75,6 +76,9 @@ class Explainer:
     program: Any = None
     wishes: Wishes = field(factory=Wishes)
     _tags: dict[tuple[str, str, str], tuple[str, str]] = field(factory=dict)
+    _reasons: dict[tuple[str, str, str], NodeReason] = field(factory=dict)
+    _owners: dict[GraphFacts, Mapping[Value, str]] = field(factory=dict)
+    _explained: dict[Value, NodeExplanation] = field(factory=dict)
 
     @classmethod
     def of(
@@ -108,6 +112,7 @@ class Explainer:
         for value, attempt in every:
             attempts.setdefault(value, []).append(attempt)
         found = cls(sets, result, run.decided, attempts, several, program, wishes)
+        found._reasons.update({(r.method, r.graph, r.node): r for r in result.report.left})
         for partition in result.partitions:
             for rule, names in partition.matches:
                 for name in names:
@@ -152,15 +157,23 @@ class Explainer:
 
     def owner(self, place: Place) -> str | None:
         """The backend that claimed a node."""
-        _, deciding = self.decided[place.method]
-        return deciding.owners(place.graph).get(place.node)
+        owners = self._owners.get(place.graph)
+        if owners is None:
+            owners = self._owners[place.graph] = self.decided[place.method][1].owners(place.graph)
+        return owners.get(place.node)
 
     def node(self, place: Place) -> NodeExplanation:
         """Everything about one node."""
+        known = self._explained.get(place.node)
+        if known is None:
+            known = self._explained[place.node] = self._node(place)
+        return known
+
+    def _node(self, place: Place) -> NodeExplanation:
         owner = self.owner(place)
         tag, rule = self._tags.get((place.method, place.graph.path, place.node.name), (None, None))
         method = place.method if self.several else ""
-        reason = None if owner else self.result.report.reason(place.node.name, method=method)
+        reason = None if owner else self._reasons.get((method, place.graph.path, place.node.name))
         attempts = tuple(self._attempts(place, owner, rule))
         if owner:
             kind, message = "claimed", f"claimed by {owner}"

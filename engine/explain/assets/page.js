@@ -114,7 +114,7 @@
       if (to !== undefined && from !== to) links.add(from + "\n" + to);
     }
     const pairs = [...links].map((text) => text.split("\n"));
-    return items.length > 300 ? layered(items, pairs) : byDagre(items, pairs);
+    return items.length > 50 || pairs.length > 100 ? layered(items, pairs) : byDagre(items, pairs);
   }
   function byDagre(items, pairs) {
     const graph = new dagre.graphlib.Graph();
@@ -133,23 +133,30 @@
     for (const item of items) { item.x -= left; item.y -= top; }
     return items.length ? { w: right - left, h: bottom - top, items } : { w: 0, h: 0, items };
   }
-  function layered(items, pairs) {        // many boxes: rows by depth, wrapped, in linear time
+  function layered(items, pairs) {        // many boxes: rows by depth, each under what feeds it, in linear time
     const rank = new Map(items.map((item) => [item.id, 0])), order = new Map(items.map((item, i) => [item.id, i]));
     const forward = pairs.filter(([a, b]) => order.get(a) < order.get(b)).sort((x, y) => order.get(x[1]) - order.get(y[1]));
     for (const [a, b] of forward) rank.set(b, Math.max(rank.get(b), rank.get(a) + 1));
-    const rows = [];
+    const rows = [], known = new Map(items.map((item) => [item.id, item])), feeds = new Map();
+    for (const [a, b] of forward) (feeds.get(b) || feeds.set(b, []).get(b)).push(a);
     for (const item of items) (rows[rank.get(item.id)] = rows[rank.get(item.id)] || []).push(item);
-    let y = 0, width = 0;
-    for (const row of rows.filter(Boolean)) {
-      let x = 0, tall = 0;
+    const filled = rows.filter(Boolean), area = items.reduce((sum, item) => sum + (item.w + SPACE) * (item.h + 30), 0);
+    const most = Math.max(900, Math.sqrt(area) * 1.6, ...items.map((item) => item.w));
+    const centre = (item) => { const from = feeds.get(item.id); return from ? from.reduce((sum, id) => sum + known.get(id).x, 0) / from.length : 0; };
+    let y = 0, column = 0, width = 0, height = 0;
+    for (const row of filled) {
+      if (y > most && column + most < most * 40 && filled.length > 12) { column = width + 60; y = 0; }   // long graphs go on in a next column
+      row.sort((a, b) => centre(a) - centre(b));
+      let x = column, tall = 0;
       for (const item of row) {
-        if (x > 4000) { x = 0; y += tall + SPACE; tall = 0; }
+        if (x > column && x + item.w > column + most) { x = column; y += tall + SPACE; tall = 0; }
         item.x = x + item.w / 2; item.y = y + item.h / 2;
-        x += item.w + SPACE; tall = Math.max(tall, item.h); width = Math.max(width, x);
+        x += item.w + SPACE; tall = Math.max(tall, item.h); width = Math.max(width, x - SPACE);
       }
       y += tall + 30;
+      height = Math.max(height, y - 30);
     }
-    return { w: width, h: y, items };
+    return { w: width, h: height, items };
   }
 
   // --- one view: a run in a canvas --------------------------------------------------------------------------------
@@ -161,7 +168,7 @@
       this.canvas = element("div", { class: "cy", role: "img", "aria-label": "The graph of " + this.run.name });
       this.box.append(this.canvas);
       byId("graphs").append(this.box);
-      this.cy = cytoscape({ container: this.canvas, layout: { name: "preset" }, wheelSensitivity: 0.3, minZoom: 0.02, maxZoom: 3,
+      this.cy = cytoscape({ container: this.canvas, layout: { name: "preset" }, minZoom: 0.02, maxZoom: 3,
         textureOnViewport: nodes.length > 1500, hideEdgesOnViewport: nodes.length > 1500, pixelRatio: nodes.length > 1500 ? 1 : "auto" });
       this.cy.on("tap", "node", (event) => this.tapped(event.target.data()));
       this.cy.on("tap", (event) => { if (event.target === this.cy) select(null); });
@@ -170,11 +177,14 @@
     group(mode) {
       Object.assign(this, makeTree(this.run, mode));
       this.open = new Set();
+      this.fill(110);
+    }
+    fill(most) {                                    // open boxes from the top while there is room
       let count = this.root.children.size + this.root.leaves.length;
       const queue = [...this.root.children.values()];
-      while (queue.length) {                        // open boxes from the top while there is room
-        const group = queue.shift(), more = group.children.size + group.leaves.length;
-        if (count + more > 110) continue;
+      for (let at = 0; at < queue.length; at++) {
+        const group = queue[at], more = group.children.size + group.leaves.length;
+        if (count + more > most) continue;
         count += more;
         this.open.add(group.id);
         queue.push(...group.children.values());
@@ -202,7 +212,7 @@
           const cx = x + item.x, cy = y + item.y;
           const inner = this.groups.get(item.id);
           if (item.inner) {
-            found.push({ group: "nodes", data: { id: item.id, parent, label: this.groupLabel(inner), part: this.colourOf(inner), box: true } });
+            found.push({ group: "nodes", data: { id: item.id, parent, label: this.groupLabel(inner), part: this.colourOf(inner), box: true, w: Math.max(60, item.w - 8) } });
             place(inner, item.inner, cx - item.w / 2 + SPACE, cy - item.h / 2 + SPACE + HEAD, item.id);
           } else if (inner) {
             for (const member of inner.members) shown.set(member, item.id);
@@ -226,8 +236,9 @@
       }
       this.shown = shown;
       for (const one of found) if (one.group === "nodes") one.data.fill = one.data.part === null || one.data.part === undefined ? (state.dark ? "#23282f" : "#ffffff") : colour(one.data.part);
-      this.cy.batch(() => { this.cy.elements().remove(); this.cy.add(found); });
-      this.style();
+      this.cy.elements().remove();
+      if (this.dark !== state.dark) { this.dark = state.dark; this.style(); }   // before anything is there to be styled
+      this.cy.batch(() => this.cy.add(found));
       if (where) { this.cy.zoom(where.zoom); this.cy.pan(where.pan); } else { this.cy.fit(undefined, 30); if (this.cy.zoom() > 1.2) { this.cy.zoom(1.2); this.cy.center(); } }
       this.highlight();
     }
@@ -239,7 +250,7 @@
         { selector: "node[leaf][!part]", style: { "border-style": "dashed", "border-color": ink } },
         { selector: "node[leaf][part = 0]", style: { "border-style": "solid" } },
         { selector: "node[closed]", style: { "border-style": "double", "border-width": 5, "font-weight": "bold" } },
-        { selector: "node[box]", style: { "text-valign": "top", "text-halign": "center", "text-margin-y": 16, "background-opacity": 0.45, "font-weight": "bold", padding: 12, "border-width": 1 } },
+        { selector: "node[box]", style: { "text-valign": "top", "text-halign": "center", "text-margin-y": 16, "background-opacity": 0.45, "font-weight": "bold", padding: 12, "border-width": 1, "text-max-width": "data(w)", "compound-sizing-wrt-labels": "exclude" } },
         { selector: "edge", style: { width: 1.2, "line-color": soft, "target-arrow-color": soft, "target-arrow-shape": "triangle", "arrow-scale": 0.8, "curve-style": nodes.length > 1500 ? "haystack" : "bezier" } },
         { selector: "edge[count > 1]", style: { width: 2.4 } },
         { selector: ".dim", style: { opacity: 0.22 } },
@@ -275,7 +286,8 @@
       this.cy.center(found);
     }
     all(open) {
-      this.open = new Set(open ? this.groups.keys() : []);
+      this.open = new Set();
+      if (open) this.fill(1500);
       this.draw(false);
     }
   }
@@ -410,6 +422,7 @@
   byId("mode").addEventListener("change", (event) => { state.mode = event.target.value; views.forEach((view) => { view.group(state.mode); view.draw(false); }); });
   byId("fit").addEventListener("click", () => views.forEach((view) => view.cy.fit(undefined, 30)));
   byId("close").addEventListener("click", () => views.forEach((view) => view.all(false)));
+  byId("open").title = "opens what there is room for: up to 1500 boxes";
   byId("open").addEventListener("click", () => views.forEach((view) => view.all(true)));
   byId("clear").addEventListener("click", () => { byId("search").value = ""; filter("", null); });
   byId("theme").addEventListener("click", () => theme(!state.dark));
