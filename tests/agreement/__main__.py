@@ -8,8 +8,8 @@
     python -m tests.agreement --all               everything
     python -m tests.agreement lstm bert …         only these models
 
-Finished items are kept in a folder among the temporary files (`APPORTION_AGREEMENT_CACHE` names another): a run that was
-broken off goes on. The exit status is 1 if anything disagrees.
+Finished items are kept in a folder among the temporary files (`APPORTION_AGREEMENT_CACHE` names another): a run that
+was broken off goes on. The exit status is 1 if anything disagrees.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
         parts.append(lambda: show_runs(names))
     if given.mutants or given.all:
         parts.append(show_mutants)
-    return 0 if all([part() for part in parts]) else 1
+    verdicts = [part() for part in parts]  # all of them, whatever the first says
+    return 0 if all(verdicts) else 1
 
 
 def show_models(names: Iterable[str], *, every: bool) -> bool:
@@ -74,7 +75,8 @@ def show_models(names: Iterable[str], *, every: bool) -> bool:
         excused = str(len(row["excused"])) if row["excused"] else ""
         verdict = "same" if row["agrees"] else "DIFFERS"
         theirs, ours = (f"{claimed} ({parts})" for claimed, parts in (row["theirs"], row["ours"]))
-        table.add_row(name, row["options"], str(row["nodes"]), theirs, ours, str(row["disagreements"]), excused, verdict)
+        differ = str(row["disagreements"])
+        table.add_row(name, row["options"], str(row["nodes"]), theirs, ours, differ, excused, verdict)
     _progress("")
     console.print(table)
     nodes = sum(row["nodes"] for row in rows)
@@ -113,7 +115,8 @@ def show_probes() -> bool:
         table.add_row(config, str(len(mine)), str(len(rows)), str(claimed), str(left), str(len(excused) or ""),
                       str(len(differing)))
         for row in differing:
-            console.print(f"{row['options']}: {row['name']}\n  only theirs {row['only_theirs']}, ours {row['only_ours']}")
+            console.print(f"{row['options']}: {row['name']}")
+            console.print(f"  only theirs {row['only_theirs']}, only ours {row['only_ours']}")
         right &= not differing
     _progress("")
     console.print(table)

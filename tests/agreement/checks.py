@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
-from apportion.engine.load import load_rules
 from attrs import asdict
 from torch.export import ExportedProgram
 
+from apportion.engine.load import load_rules
 from tests.agreement.cache import cached
 from tests.agreement.compare import RULES, Comparison, compare, ours
 from tests.agreement.edge import edge_program
 from tests.agreement.models import MODELS
-from tests.agreement.probes import OPTION_SETS, Probe
-from tests.agreement.record import Decision, Options, decision_of, judge, options_of, plain, record
+from tests.agreement.probes import Probe
+from tests.agreement.record import OPTION_SETS, Decision, Options, decision_of, judge, options_of, plain, record
 from tests.agreement.runs import run
 
-__all__ = ["OPTION_MODELS", "model_items", "model_row", "probe_program", "probe_row", "probe_theirs", "run_row", "show_options"]
+__all__ = [
+    "OPTION_MODELS",
+    "loaded",
+    "model_items",
+    "model_row",
+    "probe_program",
+    "probe_row",
+    "probe_theirs",
+    "run_row",
+    "show_options",
+]
 
 logging.getLogger("apportion").setLevel(logging.ERROR)
 
@@ -90,19 +100,19 @@ def _row(compared: Comparison) -> Row:
     }
 
 
-@lru_cache(maxsize=None)
+@cache
 def loaded(position: int) -> Any:
     """The rules under one set of options."""
     return load_rules(RULES, options=dict(OPTION_SETS[position]))
 
 
-@lru_cache(maxsize=None)
+@cache
 def probe_program(probe: Probe) -> ExportedProgram:
     """The program of a probe, built once."""
     return edge_program(probe.text, probe.returned)
 
 
-@lru_cache(maxsize=None)
+@cache
 def probe_theirs(probe: Probe) -> tuple[Decision, ...]:
     """What the real partitioner says about a probe, under each set of options."""
 

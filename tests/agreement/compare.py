@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from apportion.engine.partition import partition
 from attrs import field, frozen
 from torch.export import ExportedProgram
 
+from apportion.engine.partition import partition
 from tests.agreement.errors import error_of_theirs
 from tests.agreement.record import Decision, Options, clean, op_nodes, read_decision
 

@@ -15,8 +15,6 @@ from typing import Any
 
 import sympy
 import torch
-from apportion.grammar import tree
-from apportion.grammar.parse import parse
 from torch import fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._dynamo.source import ConstantSource
@@ -35,15 +33,18 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from apportion.grammar import tree
+from apportion.grammar.parse import parse
+
 __all__ = ["edge_program"]
 
 _VIEWS = ("view", "permute", "unsqueeze", "slice", "t", "transpose", "expand", "squeeze", "select")
 _INPUT_KINDS = {
-    None: InputKind.USER_INPUT,
     "constant": InputKind.PARAMETER,
     "buffer": InputKind.BUFFER,
     "mutable_buffer": InputKind.BUFFER,
     "lifted": InputKind.CONSTANT_TENSOR,
+    None: InputKind.USER_INPUT,
 }
 
 
@@ -100,7 +101,7 @@ class _Builder:
         self.graph.output((*mutated, *results))
         outputs = [
             OutputSpec(OutputKind.BUFFER_MUTATION, TensorArgument(node.name), target)
-            for node, (_, target) in zip(mutated, self.written)
+            for node, (_, target) in zip(mutated, self.written, strict=True)
         ]
         outputs += [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in results]
         return self._program(ExportGraphSignature(self.inputs, outputs), len(results))
@@ -140,8 +141,8 @@ class _Builder:
         found: list[tree.ExampleTensor] = []
         for step in example.steps:
             _visit(step.call, found.append)
-        order = {kind: position for position, kind in enumerate(("constant", "buffer", "mutable_buffer", "lifted", None))}
-        for tensor in sorted(found, key=lambda t: order[self._kind(t)]):
+        order = list(_INPUT_KINDS)
+        for tensor in sorted(found, key=lambda t: order.index(self._kind(t))):
             self.values[_key(tensor)] = self._placeholder(tensor)
 
     def _placeholder(self, tensor: tree.ExampleTensor) -> fx.Node:
@@ -255,7 +256,7 @@ def _kernel(target: Any) -> Callable[..., Any]:
 def load_libraries() -> None:
     """Register the ops outside of torch that examples speak of."""
     import executorch.exir.passes.dim_order_ops_registry  # noqa: F401
-    import torchao.quantization.pt2e.quantize_pt2e  # noqa: F401
+    import torchao.quantization.pt2e.quantize_pt2e
     import torchao.quantization.quant_primitives  # noqa: F401
 
 

@@ -123,16 +123,13 @@ def _lstm() -> Built:
     return Lstm(), (torch.randn(2, 6, 8),)
 
 
+def _vision(name: str, batch: int = 1) -> Built:
+    model = getattr(torchvision_models(), name)(weights=None)
+    return _settled(model, torch.randn(8, 3, 32, 32)), (torch.randn(batch, 3, 32, 32),)
+
+
 def _mobilenet(batch: int = 1) -> Built:
-    return _settled(torchvision_models().mobilenet_v2(weights=None), torch.randn(8, 3, 32, 32)), (torch.randn(batch, 3, 32, 32),)
-
-
-def _resnet() -> Built:
-    return _settled(torchvision_models().resnet18(weights=None), torch.randn(8, 3, 32, 32)), (torch.randn(1, 3, 32, 32),)
-
-
-def _efficientnet() -> Built:
-    return _settled(torchvision_models().efficientnet_b0(weights=None), torch.randn(8, 3, 32, 32)), (torch.randn(1, 3, 32, 32),)
+    return _vision("mobilenet_v2", batch)
 
 
 def _vit() -> Built:
@@ -175,7 +172,7 @@ def _llama() -> Built:
     return Logits(LlamaForCausalLM(config), "logits"), (torch.randint(0, 64, (1, 12)),)
 
 
-_vision = ("torchvision",)
+_images = ("torchvision",)
 _language = ("torchvision", "transformers")
 _batch = ({0: Dim("batch", min=1, max=16)},)
 _tokens = ({1: Dim("tokens", min=2, max=32)},)
@@ -188,12 +185,12 @@ MODELS: dict[str, Model] = {
         # One row: the runtime chooses quantization parameters for each row, the converted graph for all rows together.
         Model("linear_stack_dynamic", lambda: _linear_stack(1), quantize="dynamic", small=True),
         Model("lstm", _lstm, small=True),
-        Model("mobilenet_v2", _mobilenet, libraries=_vision),
-        Model("mobilenet_v2_dynamic_batch", lambda: _mobilenet(2), dynamic=_batch, libraries=_vision),
-        Model("mobilenet_v2_static", _mobilenet, quantize="static", libraries=_vision),
-        Model("mobilenet_v2_dynamic", _mobilenet, quantize="dynamic", libraries=_vision),
-        Model("resnet18", _resnet, libraries=_vision),
-        Model("efficientnet_b0", _efficientnet, libraries=_vision),
+        Model("mobilenet_v2", _mobilenet, libraries=_images),
+        Model("mobilenet_v2_dynamic_batch", lambda: _mobilenet(2), dynamic=_batch, libraries=_images),
+        Model("mobilenet_v2_static", _mobilenet, quantize="static", libraries=_images),
+        Model("mobilenet_v2_dynamic", _mobilenet, quantize="dynamic", libraries=_images),
+        Model("resnet18", lambda: _vision("resnet18"), libraries=_images),
+        Model("efficientnet_b0", lambda: _vision("efficientnet_b0"), libraries=_images),
         Model("vit_tiny", _vit, libraries=("torchvision", "timm")),
         Model("bert", _bert, libraries=_language),
         Model("llama", _llama, libraries=_language),

@@ -1,8 +1,9 @@
 """The XNNPACK rules changed one clause at a time; each change must show against the real partitioner.
 
-A clause is removed or negated, an operand of `and`, `or`, `implies` is dropped or negated, a number moved by one, a member
-of a set or of braces dropped, a mark, a taken constant, a `shared`, a `?`, a rule dropped, a setting changed. `verdict`
-says which program tells the mutant from the rules: one where the rules agree with the real partitioner, or where
+A clause is removed or negated, an operand of `and`, `or`, `implies` is dropped or negated, a number moved by one, a
+member of a set or of braces dropped, a mark, a taken constant, a `shared`, a `?`, a rule dropped, a setting changed.
+
+`verdict` says which program tells the mutant from the rules: one where the rules agree with the real partitioner, or where
 `errors.py` shows the real one to be wrong, and the mutant decides otherwise.
 """
 
@@ -10,23 +11,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import attrs
+from attrs import define, frozen
+
 from apportion.engine.errors import ApportionError
 from apportion.engine.load import parse_rules
 from apportion.grammar import tree
 from apportion.grammar.parse import parse
-from attrs import define, frozen
-
 from tests.agreement.cache import ROOT, cached
 from tests.agreement.checks import loaded, probe_program, probe_theirs
 from tests.agreement.compare import compare, ours
 from tests.agreement.preserved import preserved_cases, preserved_nodes, preserved_theirs
-from tests.agreement.probes import OPTION_SETS, all_probes
-from tests.agreement.record import Decision, Options, options_of, record
+from tests.agreement.probes import all_probes
+from tests.agreement.record import OPTION_SETS, Decision, Options, options_of, record
 
 __all__ = ["REASONS", "Case", "Mutant", "all_mutants", "case_of", "reason", "shows", "verdict"]
 
@@ -46,7 +47,7 @@ class Mutant:
     text: str
 
 
-@lru_cache(maxsize=None)
+@cache
 def source() -> tuple[str, tree.File]:
     """The rules and their tree."""
     text = FILE.read_text()
@@ -305,7 +306,7 @@ def _grouping(options: Options) -> Any:
     return lambda decision: len(decision.partitions)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _cases() -> tuple[Case, ...]:
     """The probes by default; each under the options that change the verdict; a few of the rest; the small models."""
     found: list[Case] = []

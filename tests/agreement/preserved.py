@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import torch
@@ -85,11 +85,11 @@ KEPT = (
     "dequantize_affine.default",
     "choose_qparams_affine.default",
 )
-"""The ops that the real partitioner ever keeps. The rules keep more of what they claim (a leaky ReLU), which is theirs to
-gain: only these are compared."""
+"""The ops that the real partitioner ever keeps. The rules keep more of what they claim (a leaky ReLU, say): only these
+are compared."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def _program(name: str) -> ExportedProgram:
     load_libraries()
     torch.manual_seed(0)
@@ -122,7 +122,7 @@ def preserved_nodes(rules: Any, program: ExportedProgram) -> frozenset[str]:
     return _kept(RulesPartitioner(rules), program)
 
 
-@lru_cache(maxsize=None)
+@cache
 def preserved_theirs(name: str, options: Options = ()) -> frozenset[str]:
     """The nodes that the real partitioner keeps whole."""
     return _kept(theirs(options), _program(name))

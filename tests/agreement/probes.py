@@ -1,7 +1,7 @@
 """Small calls on both sides of each condition of each of XNNPACK's configurations.
 
 `PROBES` maps the target name of a configuration to its probes. What a probe should give is never stated here: the real
-partitioner judges each one, under every set of options in `OPTION_SETS`.
+partitioner judges each one, under every set of options in `record.OPTION_SETS`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-__all__ = ["OPTION_SETS", "PROBES", "Probe", "all_probes"]
+__all__ = ["PROBES", "Probe", "all_probes"]
 
 
 @frozen
@@ -21,20 +21,6 @@ class Probe:
     text: str
     returned: tuple[str, ...] = ()
 
-
-OPTION_SETS: tuple[dict[str, object], ...] = (
-    {},
-    {"precisions": ("fp32",)},
-    {"precisions": ("static_quant",)},
-    {"precisions": ("dynamic_quant",)},
-    {"precisions": ("fp32", "static_quant")},
-    {"precisions": ("fp32", "dynamic_quant")},
-    {"precisions": ("static_quant", "dynamic_quant")},
-    {"per_op_mode": True},
-    {"enable_bf16": True},
-    {"force_non_static_weights_for_f32_linear": True},
-    {"force_non_static_weights_for_f32_linear": True, "precisions": ("fp32",)},
-)
 
 QD = "quantized_decomposed"
 
@@ -102,7 +88,7 @@ def choose(x: str, variant: str = "tensor") -> str:
 
 def chain(call: str, *inputs: str, after: str = "") -> str:
     """`call` over dequantized `inputs` (it names them a, b, …), quantized again."""
-    steps = [f"{name} = {dq(value)}" for name, value in zip("abc", inputs)]
+    steps = [f"{name} = {dq(value)}" for name, value in zip("abc", inputs, strict=False)]
     steps.append(f"y = {call}")
     last = "y"
     if after:
@@ -621,7 +607,7 @@ def _movement() -> dict[str, list[str]]:
             "aten.cat.default([float32[u,3], float32[2,3]])",
             "aten.cat.default([int64[2,3], int64[2,3]])",
             chain("aten.cat.default([a, b])", "int8[2,3]", "int8[2,3]"),
-            "{ " + f"a = {dqt('int8[2,3]')}  b = {dqt('int8[2,3]')}  y = aten.cat.default([a, b])  r = {qt('y')}" + " }",
+            "{ " + f"a = {dqt('int8[2,3]')}  y = aten.cat.default([a, {dqt('int8[4,3]')}])  r = {qt('y')}" + " }",
             "{ " + f"a = {dqt('int8[2,3]')}  y = aten.cat.default([a, float32[2,3]])  r = {qt('y')}" + " }",
             "{ " + f"a = {dqt('int8[2,3]')}  y = aten.cat.default([a])  r = {qt('y')}" + " }",
         ],

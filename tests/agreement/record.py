@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import torch
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from torch.export import ExportedProgram
 
 from tests.agreement.models import exported
 
 __all__ = [
     "DEFAULTS",
+    "OPTION_SETS",
     "Decision",
     "Options",
     "Recording",
@@ -33,6 +34,21 @@ __all__ = [
     "record_program",
     "theirs",
 ]
+
+OPTION_SETS: tuple[dict[str, object], ...] = (
+    {},
+    {"precisions": ("fp32",)},
+    {"precisions": ("static_quant",)},
+    {"precisions": ("dynamic_quant",)},
+    {"precisions": ("fp32", "static_quant")},
+    {"precisions": ("fp32", "dynamic_quant")},
+    {"precisions": ("static_quant", "dynamic_quant")},
+    {"per_op_mode": True},
+    {"enable_bf16": True},
+    {"force_non_static_weights_for_f32_linear": True},
+    {"force_non_static_weights_for_f32_linear": True, "precisions": ("fp32",)},
+)
+"""Every value of every option (all subsets of the precisions), and one pair that belongs together."""
 
 PRECISIONS = ("fp32", "static_quant", "dynamic_quant")
 
@@ -154,11 +170,11 @@ def read_decision(program: ExportedProgram, tags: Mapping[str, Any]) -> Decision
     )
 
 
-def judge(program: ExportedProgram, options: Options = ()) -> Decision:
-    """What the real partitioner decides about this program; the program is left clean."""
+def judge(program: ExportedProgram, options: Options = (), decide: Callable[..., Any] | None = None) -> Decision:
+    """What the real partitioner (its `partition`, if given) decides about this program; the program is left clean."""
     clean(program)
     try:
-        result = theirs(options).partition(program)
+        result = (decide or theirs(options).partition)(program)
         return read_decision(program, result.partition_tags)
     except Exception as error:  # whatever it raises is part of its answer
         return Decision(error=f"{type(error).__name__}: {error}")
@@ -171,25 +187,41 @@ def op_nodes(program: ExportedProgram) -> tuple[str, ...]:
     return tuple(node.name for node in program.graph.nodes if node.op == "call_function")
 
 
-def record_program(name: str, program: ExportedProgram, options: Options = ()) -> Recording:
-    """Send an exported program through the real pipeline up to the end of `partition`."""
+def kept_nodes(program: ExportedProgram, options: Options) -> frozenset[str]:
+    """The nodes of an ATen graph that the real partitioner keeps from decomposition."""
+    ops, keep = theirs(options).ops_to_not_decompose(program)
+    return frozenset(
+        node.name
+        for node in program.graph.nodes
+        if node.op == "call_function" and node.target in ops and (keep is None or keep(node))
+    )
+
+
+def record_program(
+    name: str, program: ExportedProgram, options: Options = (), kept: dict[Options, frozenset[str]] | None = None
+) -> Recording:
+    """Send an exported program through the real pipeline up to the end of `partition`.
+
+    `kept` is filled in for each of its options: which nodes of the ATen graph would be kept under them. Equal sets lead
+    to equal Edge programs.
+    """
     from executorch.exir import to_edge_transform_and_lower
 
     partitioner = theirs(options)
-    original = partitioner.partition
+    decide, preserve = partitioner.partition, partitioner.ops_to_not_decompose
     found: list[Recording] = []
 
     def partition(given: ExportedProgram) -> Any:
         clean(given)
-        try:
-            decision = read_decision(given, original(given).partition_tags)
-        except Exception as error:  # whatever it raises is part of its answer
-            decision = Decision(error=f"{type(error).__name__}: {error}")
-        clean(given)
-        found.append(Recording(name, options, given, op_nodes(given), decision))
+        found.append(Recording(name, options, given, op_nodes(given), judge(given, options, decide)))
         raise _Stop
 
-    partitioner.partition = partition
+    def ops_to_not_decompose(given: ExportedProgram) -> Any:
+        if kept is not None:
+            kept.update({other: kept_nodes(given, other) for other in kept})
+        return preserve(given)
+
+    partitioner.partition, partitioner.ops_to_not_decompose = partition, ops_to_not_decompose
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -199,8 +231,21 @@ def record_program(name: str, program: ExportedProgram, options: Options = ()) -
     return found[0]
 
 
-@lru_cache(maxsize=None)
+_kept: dict[str, dict[Options, frozenset[str]]] = {}
+
+
+@cache
 def record(name: str, options: Options = ()) -> Recording:
-    """The recording of a model, made once per process."""
+    """The recording of a model, made once per process.
+
+    Options that keep the same nodes from decomposition are judged on one and the same Edge program.
+    """
     with torch.no_grad():
+        if not options:
+            _kept[name] = dict.fromkeys((options_of(given) for given in OPTION_SETS), frozenset())
+            return record_program(name, exported(name).program, options, _kept[name])
+        default = record(name)
+        kept = _kept[name]
+        if kept.get(options) == kept[()]:
+            return evolve(default, options=options, theirs=judge(default.program, options))
         return record_program(name, exported(name).program, options)

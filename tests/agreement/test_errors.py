@@ -7,11 +7,10 @@ import torch
 
 pytest.importorskip("executorch")
 
-from apportion.backends.executorch import RulesPartitioner  # noqa: E402
-
-from tests.agreement.errors import ERRORS, TheirError  # noqa: E402
-from tests.agreement.record import judge, record_program, theirs  # noqa: E402
-from tests.agreement.runs import execute, lower  # noqa: E402
+from apportion.backends.executorch import RulesPartitioner
+from tests.agreement.errors import ERRORS, TheirError
+from tests.agreement.record import judge, record_program, theirs
+from tests.agreement.runs import execute, lower
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.name)

@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("executorch")
 
-from tests.agreement import checks  # noqa: E402
-from tests.agreement.models import MODELS, missing_libraries  # noqa: E402
-from tests.agreement.record import Options  # noqa: E402
+from tests.agreement import checks
+from tests.agreement.models import MODELS, missing_libraries
+from tests.agreement.record import Options
 
 SMALL = [name for name, model in MODELS.items() if model.small]
 
@@ -36,7 +36,7 @@ def test_small_models(name: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "options"),
-    [pytest.param(name, options, id=f"{name}-{checks.show_options(options)}") for name, options in checks.model_items()],
+    [pytest.param(*item, id=f"{item[0]}-{checks.show_options(item[1])}") for item in checks.model_items()],
 )
 def test_models(name: str, options: Options) -> None:
     _check(name, options)

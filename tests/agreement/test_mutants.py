@@ -1,4 +1,4 @@
-"""The rules changed one clause at a time: each change shows against the real partitioner, or it is said why it can't."""
+"""The rules changed one clause at a time: each change shows against the real partitioner, or has a reason not to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("executorch")
 
-from tests.agreement import mutants  # noqa: E402
+from tests.agreement import mutants
 
 
 def test_every_kind_of_change_is_made() -> None:

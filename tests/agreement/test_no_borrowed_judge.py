@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from apportion.engine.load import load_rules, shipped_rules
 from apportion.grammar import tree
 from apportion.grammar.parse import parse
@@ -33,7 +34,8 @@ def test_no_source_names_the_judged_partitioner() -> None:
     files = [file for folder in ("engine", "grammar", "backends", "rules") for file in (ROOT / folder).rglob("*.py")]
     assert len(files) > 30
     for file in files:
-        assert not [name for name in _imports(file) if "xnnpack.partition" in name or "XnnpackPartitioner" in name], file
+        named = _imports(file)
+        assert not [name for name in named if "xnnpack.partition" in name or "XnnpackPartitioner" in name], file
 
 
 @pytest.mark.parametrize("name", shipped_rules())

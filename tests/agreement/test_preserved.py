@@ -7,11 +7,10 @@ import torch
 
 pytest.importorskip("executorch")
 
-from apportion.backends.executorch import RulesPartitioner  # noqa: E402
-
-from tests.agreement.models import MODELS, exported  # noqa: E402
-from tests.agreement.preserved import CASES, preserved_cases, preserved_nodes, preserved_theirs  # noqa: E402
-from tests.agreement.runs import lower  # noqa: E402
+from apportion.backends.executorch import RulesPartitioner
+from tests.agreement.models import MODELS, exported
+from tests.agreement.preserved import CASES, preserved_cases, preserved_nodes, preserved_theirs
+from tests.agreement.runs import lower
 
 
 @pytest.mark.parametrize("name", list(CASES))

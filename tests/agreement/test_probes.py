@@ -8,17 +8,16 @@ import pytest
 
 pytest.importorskip("executorch")
 
-from apportion.engine.examples import run_examples  # noqa: E402
-from apportion.engine.load import load_rules  # noqa: E402
-from apportion.grammar import tree  # noqa: E402
-from apportion.grammar.parse import parse  # noqa: E402
-
-from tests.agreement import checks  # noqa: E402
-from tests.agreement.cache import ROOT  # noqa: E402
-from tests.agreement.compare import compare, ours  # noqa: E402
-from tests.agreement.edge import edge_program, load_libraries  # noqa: E402
-from tests.agreement.probes import OPTION_SETS, PROBES, all_probes  # noqa: E402
-from tests.agreement.record import judge, options_of  # noqa: E402
+from apportion.engine.examples import run_examples
+from apportion.engine.load import load_rules
+from apportion.grammar import tree
+from apportion.grammar.parse import parse
+from tests.agreement import checks
+from tests.agreement.cache import ROOT
+from tests.agreement.compare import compare, ours
+from tests.agreement.edge import edge_program, load_libraries
+from tests.agreement.probes import PROBES, all_probes
+from tests.agreement.record import OPTION_SETS, judge, options_of
 
 FILE: Path = ROOT / "rules" / "xnnpack.rules"
 

@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("executorch")
 
-from tests.agreement import checks  # noqa: E402
-from tests.agreement.models import MODELS, missing_libraries  # noqa: E402
+from tests.agreement import checks
+from tests.agreement.models import MODELS, missing_libraries
 
 
 def _check(name: str) -> None:
