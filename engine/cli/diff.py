@@ -62,7 +62,7 @@ def _on_model(model: str, base: RuleFile, head: RuleFile) -> int:
 def _owners(result: engine.PartitionResult) -> dict[str, str]:
     owners: dict[str, str] = {}
     for partition in result.partitions:
-        for match in partition.matches:
-            for node in match.claimed:
-                owners[f"{partition.method}/{node.name}"] = match.rule.name
+        for rule, nodes in partition.matches:
+            for node in nodes:
+                owners[f"{partition.method}/{node}"] = rule
     return owners

@@ -136,8 +136,7 @@ def _dead_disjuncts(rule: RuleModel) -> Iterator[Diagnostic]:
         if not isinstance(clause.expr, tree.BoolOp) or clause.expr.op != "or" or clause.post:
             continue
         for operand in clause.expr.operands:
-            verdicts = [sat(problem(i, more=[_reads(i, clause, operand)]), SPLITS) for i in rule.instances]
-            if all(v is False for v in verdicts):
+            if all(sat(problem(i, more=[_reads(i, clause, operand)]), SPLITS) is False for i in rule.instances):
                 text = " ".join(operand.span.text.split())
                 yield finding("A206", f"`{text}` never holds in `{rule.name}`", operand.span, label="dead",
                               help="the other requirements rule it out")
@@ -197,8 +196,7 @@ def _empty_lists(rule: RuleModel) -> Iterator[Diagnostic]:
         if not isinstance(argument, tree.Comprehension) or len(argument.clauses) != 1:
             continue
         iterable = argument.clauses[0].iterable
-        verdicts = [sat(problem(i, more=[_not_empty(i, clause, iterable)]), SPLITS) for i in rule.instances]
-        if all(v is False for v in verdicts):
+        if all(sat(problem(i, more=[_not_empty(i, clause, iterable)]), SPLITS) is False for i in rule.instances):
             yield finding("A207", f"`{' '.join(iterable.span.text.split())}` is always empty here, so this `all` says "
                           "nothing", clause.span, label="looks at nothing")
 

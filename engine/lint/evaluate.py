@@ -329,16 +329,15 @@ def _binary(reader: Reader, expr: tree.Binary, env: Environment) -> Any:
 def _bool(reader: Reader, expr: tree.BoolOp, env: Environment) -> Cond:
     if expr.op == "implies":
         first = reader.condition(expr.operands[0], env)
-        inner = Reader(reader.skeleton, _narrowed(reader.box, first.true), reader.facts, reader.asserted)
-        second = inner.condition(expr.operands[1], env)
+        second = _under(reader, [first.true], expr.operands[1], env)
         return Cond(either(first.false, second.true), both(first.true, second.false))
     parts: list[Cond] = []
-    box = reader.box
+    before: list[Formula] = []
     for operand in expr.operands:
         # What holds before it is known in a later operand: `x.rank == 4 and x.shape[3] == 1` asks for no other rank.
-        found = Reader(reader.skeleton, box, reader.facts, reader.asserted).condition(operand, env)
+        found = _under(reader, before, operand, env)
         parts.append(found)
-        box = _narrowed(box, found.true if expr.op == "and" else found.false)
+        before.append(found.true if expr.op == "and" else found.false)
     if expr.op == "and":
         return Cond(both(*(p.true for p in parts)), _first_false(parts))
     return Cond(_first_true(parts), both(*(p.false for p in parts)))
@@ -363,6 +362,22 @@ def _is_guard(formula: Formula) -> bool:
 
 
 _STRUCTURE = frozenset({"op", "rank", "origin", "present"})
+
+
+def _under(reader: Reader, before: list[Formula], expr: tree.Expr, env: Environment) -> Cond:
+    """Read a condition where the guards among `before` hold. A fork in there leaves out what the guards exclude, so
+    that comes back as a case of its own."""
+    box, used = reader.box, []
+    for formula in before:
+        narrowed = _narrowed(box, formula)
+        if narrowed is not box:
+            box = narrowed
+            used.append(formula)
+    try:
+        return Reader(reader.skeleton, box, reader.facts, reader.asserted).condition(expr, env)
+    except Fork as fork:
+        outside = [negated(formula) for formula in used]
+        raise Fork([*fork.alternatives, *(f for f in outside if not reader.refutes(f))]) from None
 
 
 def _narrowed(box: Box, formula: Formula) -> Box:

@@ -84,8 +84,9 @@ def _candidates(domain: Domain, var: str, turn: int) -> list[Any]:
     found: list[float] = []
     if var.endswith("/value:int") and domain.count() > 40:
         usual = [v for v in (*_usual(var), 1, 0, 2, 3) if domain.has(v)]
-        rest = [v for v in (*_SIZES, domain.low, domain.high) if math.isfinite(v) and domain.has(v)]
-        return list(dict.fromkeys(int(v) for v in [*usual, *rest]))
+        others = [v for v in (*_SIZES, domain.low, domain.high) if math.isfinite(v) and domain.has(v)]
+        chosen: list[float] = [*usual, *others]
+        return list(dict.fromkeys(int(v) for v in chosen))
     if not domain.whole:
         found = [1.0, domain.low, domain.high, 0.5, 0.0, 2.0, (domain.low + domain.high) / 2]
         return [v for v in found if math.isfinite(v) and domain.has(v)]

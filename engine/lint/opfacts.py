@@ -171,11 +171,11 @@ def _channels(node: _Node, reader: Reader) -> Formula:
 def _windows(node: _Node, reader: Reader) -> Formula:
     """A window fits into the padded input (of a convolution that is not transposed)."""
     rank = reader.box.get(node.of("weight", "rank"))
-    if not rank.single:
+    if not isinstance(rank, Numbers) or not rank.single:
         return Or(tuple(In(node.of("weight", "rank"), Numbers.point(r)) for r in (3, 4, 5) if rank.has(r)))
     transposed = f"{node.skeleton.find(f'{node.place}.transposed')}/value:bool"
     parts: list[Formula] = []
-    for i in range(int(rank.single[0]) - 2):  # type: ignore[arg-type]
+    for i in range(int(rank.low) - 2):
         size, kernel = _path(node.of("input", f"shape[{i + 2}]")), _path(node.of("weight", f"shape[{i + 2}]"))
         dilation, padding = _path(node.item("dilation", i)), _path(node.item("padding", i))
         span = dilation.times(kernel.plus(Poly((), -1))).plus(Poly((), 1))

@@ -201,7 +201,7 @@ def _after_dot(text: str, root: str, begun: str) -> Iterator[lsp.CompletionItem]
         for overload in getattr(packet, "overloads", list)():
             yield _item(overload, _schema(f"{root}.{overload}") or "", lsp.CompletionItemKind.Method)
     elif first == "option":
-        for option in _statements(text, tree.OptionDecl):
+        for option in _options(text):
             yield _item(option.name, option.doc or "", lsp.CompletionItemKind.Property)
     else:
         for (of, name), row in ATTRIBUTES.items():
@@ -210,9 +210,9 @@ def _after_dot(text: str, root: str, begun: str) -> Iterator[lsp.CompletionItem]
             yield _item(name, f"argument: {type_}", lsp.CompletionItemKind.Property)
 
 
-def _statements(text: str, kind: type) -> list[tree.OptionDecl]:
+def _options(text: str) -> list[tree.OptionDecl]:
     result = parse(text)
-    return [] if result.file is None else [s for s in result.file.statements if isinstance(s, kind)]
+    return [] if result.file is None else [s for s in result.file.statements if isinstance(s, tree.OptionDecl)]
 
 
 def _arguments_of_variable(text: str, name: str) -> list[tuple[str, str]]:
@@ -244,9 +244,9 @@ def _names(text: str) -> Iterator[tuple[str, str]]:
         yield name, "dtype"
     result = parse(text)
     for statement in result.file.statements if result.file is not None else ():
-        name = getattr(statement, "name", None)
-        if isinstance(name, str):
-            yield name, " ".join(statement.span.text.split())[:200]
+        declared = getattr(statement, "name", None)
+        if isinstance(declared, str):
+            yield declared, " ".join(statement.span.text.split())[:200]
 
 
 # --- hover and definitions -------------------------------------------------------------------------------------

@@ -559,7 +559,8 @@ def _components(problem: Problem) -> list[list[Or]]:
             for other in others:
                 leader[find(other)] = find(first)
 
-    for formula in (*problem.compares, *problem.sames, *problem.disjunctions):
+    tied: list[Formula] = [*problem.compares, *problem.sames, *problem.disjunctions]
+    for formula in tied:
         join(variables(formula))
     keys: dict[str, list[Or]] = {}
     for disjunction in problem.disjunctions:

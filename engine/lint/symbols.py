@@ -10,7 +10,7 @@ from attrs import frozen
 
 from apportion.engine.compile.scope import Scope
 from apportion.engine.lint.domains import Choice, Numbers
-from apportion.engine.lint.formulas import FALSE, TRUE, Formula, In, Poly, both, equal, negated
+from apportion.engine.lint.formulas import FALSE, TRUE, Formula, In, Poly, both, either, equal, negated
 from apportion.engine.lint.opfacts import KEPT, kept_from
 from apportion.engine.lint.skeleton import Symbol
 from apportion.engine.lint.terms import (
@@ -524,8 +524,8 @@ def _kind_of_literal(reader: Reader, term: Any, name: str) -> Cond:
         return cond(FALSE)
     if name == "literal":
         return Cond(negated(_none(term)), _none(term))
-    if name == "static":
-        return Cond(TRUE, FALSE)
+    if name in ("static", "symbolic", "unbacked"):
+        return _varies(term, name)
     if name in ("int", "float"):
         return _written(term, name)
     if name == "bool":
@@ -534,6 +534,24 @@ def _kind_of_literal(reader: Reader, term: Any, name: str) -> Cond:
     if name == "str":
         return cond(TRUE if isinstance(term, str) or (isinstance(term, Pick) and term.var.endswith(":str")) else FALSE)
     return Cond(FALSE, TRUE)
+
+
+def _varies(term: Any, name: str) -> Cond:
+    """Is a number or a list of them static, symbolic, unbacked? A size is static where its tensor is."""
+    parts = term if isinstance(term, tuple) else (term,)
+    sizes = sorted({var for part in parts if isinstance(part, Num) for var in part.poly.variables})
+    if not sizes:
+        return cond(TRUE if name == "static" else FALSE)
+    still = both(*(equal(f"{var.partition('/')[0]}/symbolic", [False]) for var in sizes))
+    left = open_condition(f"{key_of(term)} varies", reason="symbolic")
+    static = Cond(either(still, left.false), left.true)
+    if name == "static":
+        return static
+    found = Cond(static.false, static.true)
+    if name == "symbolic":
+        return found
+    unbacked = open_condition(f"{key_of(term)} unbacked", reason="symbolic")
+    return Cond(both(found.true, unbacked.true), either(found.false, unbacked.false))
 
 
 def _none(term: Any) -> Formula:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -92,8 +93,8 @@ class Range:
 class Fork(Exception):
     """Reading needs a decision: one of `alternatives` holds, and each is to be tried."""
 
-    def __init__(self, alternatives: list[Formula]) -> None:
-        self.alternatives = alternatives
+    def __init__(self, alternatives: Sequence[Formula]) -> None:
+        self.alternatives = list(alternatives)
         super().__init__("undecided")
 
 
