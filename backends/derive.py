@@ -3,8 +3,9 @@
     python -m apportion.backends.derive onnxruntime          # compare the shipped file with what is installed
     python -m apportion.backends.derive openvino --write rules/openvino.rules
 
-Every op that the converter lists is called as PyTorch's own test samples call it; each call becomes a program of one op,
-is compiled by the backend, run, and compared with PyTorch. An op is claimed for the types for which all calls agree.
+Every op that the converter lists is called as PyTorch's own test samples call it; each call becomes a program of one
+op, is compiled by the backend, run, and compared with PyTorch. An op is claimed for the types for which all calls
+agree.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _onnx_ops() -> set[str]:
 
 
 def _openvino_ops() -> set[str]:
-    from openvino.frontend.pytorch.torchdynamo.op_support import OperatorSupport
+    from openvino.frontend.pytorch.torchdynamo.op_support import OperatorSupport  # type: ignore[import-untyped]
 
     return {name.removeprefix("torch.ops.") for name in OperatorSupport({})._support_dict}
 
@@ -107,7 +108,7 @@ class _Record(TorchDispatchMode):
     """Notes the calls of wanted ops, as long as fewer than `most` of a kind are known."""
 
     def __init__(self, wanted: set[str], most: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.wanted = wanted
         self.most = most
         self.calls: dict[tuple[str, tuple[str, ...]], list[Call]] = {}
@@ -164,7 +165,7 @@ def try_call(call: Call, backend_id: str) -> str | None:
 
     def run(*tensors: torch.Tensor) -> Any:
         values = list(flat)
-        for place, tensor in zip(places, tensors):
+        for place, tensor in zip(places, tensors, strict=False):
             values[place] = tensor
         args, kwargs = pytree.tree_unflatten(values, spec)
         return pytree.tree_leaves(call.op(*args, **kwargs))
@@ -253,7 +254,7 @@ def _replaced(text: str, engine: str, derived: str) -> str:
 
 @click.command()
 @click.argument("engine", type=click.Choice(sorted(ENGINES)))
-@click.option("--write", "target", type=click.Path(dir_okay=False, path_type=Path), help="Rules file to bring up to date.")
+@click.option("--write", "target", type=click.Path(dir_okay=False, path_type=Path), help="Rules file to update.")
 @click.option("--only", multiple=True, metavar="OP", help="Only this op.")
 @click.option("--calls", "most", default=3, show_default=True, help="Calls of each op and type.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the outcome of every op as JSON.")
@@ -261,9 +262,11 @@ def main(engine: str, target: Path | None, only: tuple[str, ...], most: int, jso
     """Try every op that the converter of ENGINE lists, and say where the shipped rules file differs."""
     outcome = dict(try_all(engine, only, most))
     if json_file is not None:
-        json_file.write_text(json.dumps({n: {"passed": t.passed, "failed": t.failed} for n, t in outcome.items()}, indent=1))
+        document = {name: {"passed": tried.passed, "failed": tried.failed} for name, tried in outcome.items()}
+        json_file.write_text(json.dumps(document, indent=1))
     if target is not None:
-        target.write_text(_replaced(target.read_text(encoding="utf-8"), engine, render(engine, outcome)), encoding="utf-8")
+        text = _replaced(target.read_text(encoding="utf-8"), engine, render(engine, outcome))
+        target.write_text(text, encoding="utf-8")
     claimed = {name for rule in load_rules(engine).rules for name in rule.pattern.mentioned}
     good = {name for name, tried in outcome.items() if any(key not in tried.failed for key in tried.passed)}
     click.echo(f"{len(outcome)} ops tried, {len(good)} convert and run")

@@ -58,7 +58,8 @@ class OnnxRuntimeBackend(BackendDetails):
         taken = {value.name for value in session.get_inputs()}
 
         def run(*inputs: Any) -> Sequence[Any]:
-            fed = {name: _to_numpy(value) for name, value in zip(names["inputs"], inputs) if name in taken}
+            pairs = zip(names["inputs"], inputs, strict=True)
+            fed = {name: _to_numpy(value) for name, value in pairs if name in taken}
             return [torch.from_numpy(value) if value.ndim else torch.tensor(value)
                     for value in session.run(names["outputs"], fed)]
 
@@ -100,5 +101,5 @@ def _quiet() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
-        for one, level in zip(loggers, levels):
+        for one, level in zip(loggers, levels, strict=False):
             one.setLevel(level)

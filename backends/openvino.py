@@ -26,8 +26,8 @@ _EXTRA = "openvino"
 class OpenVinoBackend(BackendDetails):
     """Runs a partition in OpenVINO's CPU plugin.
 
-    Compile specs named like properties of the device are handed to it (`PERFORMANCE_HINT`); `INFERENCE_PRECISION_HINT` is
-    f32 where they do not say otherwise.
+    Compile specs named like properties of the device are handed to it (`PERFORMANCE_HINT`);
+    `INFERENCE_PRECISION_HINT` is f32 where they do not say otherwise.
     """
 
     @staticmethod

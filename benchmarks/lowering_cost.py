@@ -3,13 +3,14 @@
     python benchmarks/lowering_cost.py [--nodes 10000]
 
 Ours is the whole of `to_backend` (checks, cutting, a program of its own for each partition, the calls, signature,
-verification) with a backend that does nothing; `fuse_by_partitions` and `split_module` only make submodules. CPU seconds,
-the best of several runs, all in one process.
+verification) with a backend that does nothing; `fuse_by_partitions` and `split_module` only make submodules. CPU
+seconds, the best of several runs, all in one process.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import sys
 import time
@@ -20,7 +21,14 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, TensorArgument
+from torch.export.graph_signature import (
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
 from torch.fx.passes.split_module import split_module
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
@@ -81,6 +89,7 @@ def best(run: Callable[[], Any], prepare: Callable[[], Any], repeats: int) -> fl
 
 
 def ours(given: tuple[ExportedProgram, list[list[fx.Node]]]) -> None:
+    """Tags, and all of `to_backend`."""
     program, groups = given
     tags = {}
     for number, group in enumerate(groups):
@@ -91,11 +100,13 @@ def ours(given: tuple[ExportedProgram, list[list[fx.Node]]]) -> None:
 
 
 def fused(given: tuple[ExportedProgram, list[list[fx.Node]]]) -> None:
+    """Submodules by torch's fuser."""
     program, groups = given
     fuse_by_partitions(program.graph_module, [dict.fromkeys(group) for group in groups])
 
 
 def split(given: tuple[ExportedProgram, list[list[fx.Node]]]) -> None:
+    """Submodules by torch's splitter, which also puts what lies between into some."""
     program, groups = given
     where = {node: 2 * number + 1 for number, group in enumerate(groups) for node in group}
     last = 0
@@ -118,18 +129,11 @@ def main() -> None:
     out(f"{'nodes':>7} {'partitions':>10} {'apportion':>10} {'fuse':>8} {'split':>8} {'ours/better':>12}\n")
     for nodes in options.nodes:
         for partitions in options.partitions:
-            base = chain(nodes, partitions)
-            fresh = lambda: copy_of(base)  # noqa: E731
+            fresh = functools.partial(chain, nodes, partitions)
             times = [best(run, fresh, options.repeats) for run in (ours, fused, split)]
             out(f"{nodes:7} {partitions:10} {times[0]:9.2f}s {times[1]:7.2f}s {times[2]:7.2f}s "
                 f"{times[0] / min(times[1:]):11.2f}x\n")
             sys.stdout.flush()
-
-
-def copy_of(base: tuple[ExportedProgram, list[list[fx.Node]]]) -> tuple[ExportedProgram, list[list[fx.Node]]]:
-    """The same program anew: what was cut can't be cut again."""
-    nodes = len(base[0].graph.nodes) - 2
-    return chain(nodes, len(base[1]))
 
 
 if __name__ == "__main__":

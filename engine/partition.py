@@ -15,6 +15,7 @@ from apportion.engine.collector import collector_paused
 from apportion.engine.compile.rulesets import CompiledRule, RuleSet
 from apportion.engine.errors import StrictError
 from apportion.engine.facts import GraphFacts, ProgramFacts, Value
+from apportion.engine.mixed import has_partitioners, partition_mixed
 from apportion.engine.order import flow_of
 from apportion.engine.programs import methods_of
 from apportion.engine.reasons import Attempt, Cause, describe, show_value
@@ -22,7 +23,7 @@ from apportion.engine.report import BackendCoverage, NodeReason, Report
 from apportion.engine.result import CompileSpec, DelegationSpec, Partition, PartitionResult
 from apportion.engine.settle import Border, Group
 from apportion.engine.sources import Rules, load_all
-from apportion.engine.tag import TAG, clear_tags, foreign_tag, tag_name, write_tags
+from apportion.engine.tag import TAG, clear_tags, foreign_groups, foreign_tag, tag_name, write_tags
 from apportion.engine.wishes import Wishes, choose_rules
 
 __all__ = ["Deciding", "Part", "Run", "partition"]
@@ -63,6 +64,13 @@ def partition(
     Gives a `PartitionResult`; the program is unchanged but for `node.meta["delegation_tag"]`. Raises `RulesError`,
     `OptionError`, `ProgramError`, and with `strict` `StrictError`.
     """
+    if has_partitioners(rules):
+        wishes = {"exclude": exclude, "only": only, "with_rules": with_rules, "without_rules": without_rules}
+        mixed = partition_mixed(program, rules, lambda one, files: partition(
+            one, files, options=options, compile_specs=compile_specs, **wishes))
+        if strict:
+            _check_strict(mixed.report)
+        return mixed
     sets = choose_rules(load_all(rules, options), with_rules, without_rules)
     run = Run(sets, Wishes.of(exclude, only), compile_specs, several=isinstance(program, Mapping))
     with collector_paused():
@@ -224,7 +232,7 @@ class Deciding:
         if self.wishes.exclude or self.wishes.only:
             self.unwanted.update({node: why for node in graph.calls if (why := self.wishes.refusal(node)) is not None})
         self.barred.update(self._barred_nodes(graph))
-        fixed: list[list[int]] = []
+        fixed: list[list[int]] = foreign_groups(graph, flow)
         for rules in self.sets:
             attempts = Attempts(self.attempts.best, self.attempts.every)
             refused = {**self.barred, **{node: _lost_to(owner) for node, owner in owners.items()}}
@@ -330,7 +338,7 @@ def _partition(
 
 
 def _size(values: Iterable[Value]) -> int:
-    return sum(v.nbytes for v in values if isinstance(v.nbytes, int))
+    return sum([size for v in values if isinstance(size := v.nbytes, int)])
 
 
 def _duplicated(parts: Sequence[Partition]) -> int:

@@ -97,8 +97,8 @@ register_experimental_backend = functools.partial(register_backend, tags=("exper
 def lookup_backend(compiler_fn: str | CompilerFn) -> CompilerFn:
     """The compile function of a name; a function is given back as it is.
 
-    An entry point is loaded now, once. Raises InvalidBackend for an unknown name, and PluginError where the package that
-    lists it fails to load.
+    An entry point is loaded now, once. Raises InvalidBackend for an unknown name, and PluginError where the package
+    that lists it fails to load.
     """
     if not isinstance(compiler_fn, str):
         return compiler_fn
@@ -144,8 +144,9 @@ def _load(name: str, entry: EntryPoint | None) -> None:
         found = entry.load()
     except Exception as problem:
         package = entry.dist.name if entry.dist is not None else entry.value
+        cause = f"{type(problem).__name__}: {problem}"
         raise PluginError(
-            f"the backend {name!r} of the installed package {package} can't be loaded: {type(problem).__name__}: {problem}"
+            f"the backend {name!r} of the installed package {package} can't be loaded: {cause}"
         ) from problem
     if name not in torchs._COMPILER_FNS:  # its module may have registered it while it was loaded
         torchs.register_backend(found, name=name)

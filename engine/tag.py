@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import torch.fx as fx
 
 from apportion.engine.facts import GraphFacts
+from apportion.engine.merge import Flow, Unit, interleaved
 from apportion.engine.settle import Border, Group
 
-__all__ = ["TAG", "clear_tags", "foreign_tag", "tag_name", "write_tags"]
+__all__ = ["TAG", "clear_tags", "foreign_groups", "foreign_tag", "tag_name", "write_tags"]
 
 TAG = "delegation_tag"
 """The key in `node.meta` where ExecuTorch's lowering and ours look for tags."""
@@ -28,6 +29,18 @@ def foreign_tag(node: fx.Node) -> str | None:
     """The tag that another partitioner put on a node."""
     tag = node.meta.get(TAG)
     return tag if isinstance(tag, str) and not tag.startswith(_PREFIX) else None
+
+
+def foreign_groups(graph: GraphFacts, flow: Flow) -> list[list[int]]:
+    """The partitions that other partitioners made in a graph, as positions of their nodes; not those that can't run."""
+    groups: dict[str, list[int]] = {}
+    for call in graph.calls:
+        tag = foreign_tag(call.fx)
+        if tag is not None:
+            groups.setdefault(tag, []).append(call.position)
+    found = list(groups.values())
+    lost = interleaved(flow, [Unit(tuple(group)) for group in found])
+    return [group for index, group in enumerate(found) if index not in lost]
 
 
 def clear_tags(graph: GraphFacts) -> None:

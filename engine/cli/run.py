@@ -65,7 +65,8 @@ def _arguments(program: ExportedProgram, files_given: Sequence[str], seed: int) 
         flat = _drawn(program, seed)
     spec = program.call_spec.in_spec
     if spec is None or len(flat) != spec.num_leaves:
-        raise CommandError(f"the program takes {'?' if spec is None else spec.num_leaves} inputs, {len(flat)} were given")
+        takes = "?" if spec is None else spec.num_leaves
+        raise CommandError(f"the program takes {takes} inputs, {len(flat)} were given")
     args, kwargs = pytree.tree_unflatten(flat, spec)
     return args, kwargs
 

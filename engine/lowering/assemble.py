@@ -302,7 +302,7 @@ def _common(stacks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if len(common) <= 1:
             break
         size = 0
-        for mine, theirs in zip(common, stack.items()):
+        for mine, theirs in zip(common, stack.items(), strict=False):
             if mine[0] != theirs[0]:
                 break
             size += 1

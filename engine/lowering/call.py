@@ -17,11 +17,11 @@ __all__ = ["apportion_call_delegate", "attach"]
 
 class _CallDelegate(HigherOrderOperator):
     def __init__(self) -> None:
-        super().__init__("apportion_call_delegate")
+        super().__init__("apportion_call_delegate")  # type: ignore[no-untyped-call]
 
     def __call__(self, lowered: Any, *args: Any) -> Any:
         """The outputs of a delegate, flat, in a list."""
-        return super().__call__(lowered, *args)
+        return super().__call__(lowered, *args)  # type: ignore[no-untyped-call]
 
 
 apportion_call_delegate = _CallDelegate()
@@ -32,7 +32,7 @@ for _key in (
     DispatchKey.BackendSelect,
     DispatchKey.AutocastCPU,
 ):
-    apportion_call_delegate.fallthrough(_key)
+    apportion_call_delegate.fallthrough(_key)  # type: ignore[no-untyped-call]
 # A delegate may keep a buffer of its own: no pass may drop a call because nobody reads what it gives.
 has_side_effect(apportion_call_delegate)
 
@@ -72,7 +72,7 @@ def _fake(mode: FakeTensorMode, lowered: Any, *args: Any) -> Any:
 def _trace(mode: ProxyTorchDispatchMode, lowered: Any, *args: Any) -> Any:
     with disable_proxy_modes_tracing():
         outputs = apportion_call_delegate(lowered, *args)
-    tracer = mode.tracer
+    tracer: Any = mode.tracer
     name = attach(tracer.root, lowered)
     operands = pytree.tree_map(tracer.unwrap_proxy, args)
     proxy = tracer.create_proxy(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import torch
 import torch.fx as fx
+from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
 from torch._dynamo.backends.common import aot_autograd
 from torch._export.verifier import TrainingIRVerifier
 from torch._guards import detect_fake_mode
@@ -23,7 +24,6 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 from torch.utils._python_dispatch import _disable_current_modes
-from functorch.compile import make_boxed_func
 
 from apportion.engine.errors import OptionError
 from apportion.engine.lowering.backend import lower_decided
@@ -44,8 +44,8 @@ CACHE: Final = Cache()
 """Delegates that `torch.compile` made in this process."""
 
 _RESTS: Final = ("eager", "inductor")
-_OPTIONS: Final = ("rules", "options", "exclude", "only", "with_rules", "without_rules", "compile_specs", "strict", "rest",
-                   "fallback", "freeze")
+_OPTIONS: Final = ("rules", "options", "exclude", "only", "with_rules", "without_rules", "compile_specs", "strict",
+                   "rest", "fallback", "freeze")
 
 
 def apportion(module: fx.GraphModule, example_inputs: list[Any], *, options: Mapping[str, Any] | None = None,
@@ -79,9 +79,9 @@ def compile_backend(
 ) -> Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]:
     """A compile function for `torch.compile(model, backend=...)`.
 
-    `rules`, `options` and other keywords are `partition`'s; `fallback` is `to_backend`'s. `rest` says who runs the nodes
-    that no rule claims: `"eager"`, or `"inductor"` (delegates of its own, which need a C++ compiler). With `freeze`,
-    parameters become constants of the delegates, as they are when the model is compiled; training updates don't reach
+    `rules`, `options` and other keywords are `partition`'s; `fallback` is `to_backend`'s. `rest` says who runs the
+    nodes that no rule claims: `"eager"`, or `"inductor"` (delegates of its own, which need a C++ compiler). With
+    `freeze`, parameters become constants of the delegates, as they are when the model is compiled; training updates don't reach
     them. Equal partitions are compiled once in a process.
 
     In training, the forward graph is partitioned and the backward graph runs in eager PyTorch.
@@ -102,7 +102,8 @@ def compile_backend(
             decision = partition(program, loaded, **arguments)
             with _disable_current_modes():  # backends compile with real tensors
                 lowered = lower_decided(program, decision, fallback, CACHE)
-            return make_boxed_func(_runner(lowered, kept))
+            boxed: Callable[..., Any] = make_boxed_func(_runner(lowered, kept))
+            return boxed
 
         compiled: Callable[..., Any] = aot_autograd(
             fw_compiler=forward, bw_compiler=_as_it_is, inference_compiler=forward, decompositions=dict(table.items()),
@@ -116,7 +117,8 @@ def compile_backend(
 
 def _as_it_is(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
     logger.info("the backward graph (%d nodes) runs in eager PyTorch", len(graph.graph.nodes))
-    return make_boxed_func(graph)
+    boxed: Callable[..., Any] = make_boxed_func(graph)
+    return boxed
 
 
 def _parameters(example_inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
@@ -134,7 +136,7 @@ def _runner(lowered: ExportedProgram, order: Mapping[str, int]) -> Callable[...,
     def run(*args: Any) -> Any:
         if everything:
             return module(*args)
-        return module(*[value if place is None else args[place] for place, value in zip(places, held)])
+        return module(*[value if place is None else args[place] for place, value in zip(places, held, strict=False)])
 
     return run
 
@@ -151,7 +153,7 @@ def as_program(
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     specs: list[InputSpec] = []
     state: dict[str, Any] = {}
-    for place, (node, value) in enumerate(zip(placeholders, inputs)):
+    for place, (node, value) in enumerate(zip(placeholders, inputs, strict=False)):
         node.meta.setdefault("val", value)
         if place in frozen:
             state[node.name] = frozen[place]

@@ -131,7 +131,7 @@ def difference(one: fx.GraphModule, other: fx.GraphModule) -> str | None:
     left, right = list(one.graph.nodes), list(other.graph.nodes)
     place = {node: index for index, node in enumerate(right)}
     same = {node: index for index, node in enumerate(left)}
-    for number, (a, b) in enumerate(zip(left, right)):
+    for number, (a, b) in enumerate(zip(left, right, strict=False)):
         if a.op != b.op or not _same_target(a, b, one, other):
             return f"node {number} was {b.op} {b.target}, and is {a.op} {a.target}"
         if not _same_arguments((a.args, a.kwargs), (b.args, b.kwargs), same, place):
@@ -157,7 +157,7 @@ def _same_arguments(a: Any, b: Any, mine: dict[fx.Node, int], theirs: dict[fx.No
         return isinstance(b, fx.Node) and mine[a] == theirs[b]
     if isinstance(a, (tuple, list)):
         return isinstance(b, (tuple, list)) and len(a) == len(b) and all(
-            _same_arguments(x, y, mine, theirs) for x, y in zip(a, b))
+            _same_arguments(x, y, mine, theirs) for x, y in zip(a, b, strict=False))
     if isinstance(a, dict):
         return isinstance(b, dict) and a.keys() == b.keys() and all(
             _same_arguments(a[k], b[k], mine, theirs) for k in a)

@@ -94,7 +94,8 @@ def _collect(module: fx.GraphModule, owner: Owner | None, cuts: Mapping[str, Cut
             cuts[tag].nodes.append(node)
         elif node.op == "placeholder":
             if owner is None or owner.constant_spec(node) is None:
-                raise TagError(f"the placeholder {node.name} is no parameter, buffer or constant; it must not be tagged")
+                raise TagError(
+                    f"the placeholder {node.name} is no parameter, buffer or constant; it must not be tagged")
             constants.append(node)
         elif node.op == "output":
             raise TagError(f"the output node {node.name} must not be tagged")
@@ -106,13 +107,13 @@ def _collect(module: fx.GraphModule, owner: Owner | None, cuts: Mapping[str, Cut
 def _keep_tuples_inside(cuts: Mapping[str, Cut], belongs: dict[fx.Node, Cut]) -> None:
     """A getitem is where its producer is, whatever its own tag."""
     for cut in cuts.values():
-        stray = [n for n in cut.nodes if _is_getitem(n) and belongs.get(n.args[0]) is not cut]
+        stray = {n for n in cut.nodes if _is_getitem(n) and belongs.get(n.all_input_nodes[0]) is not cut}
         for node in stray:
             del belongs[node]
-        missing = [u for n in cut.nodes if n not in stray for u in n.users if _is_getitem(u) and belongs.get(u) is not cut]
         if stray:
-            gone = set(stray)
-            cut.nodes = [n for n in cut.nodes if n not in gone]
+            cut.nodes = [n for n in cut.nodes if n not in stray]
+        getitems = [u for n in cut.nodes if _is_tuple(n) for u in n.users if _is_getitem(u)]
+        missing = [node for node in getitems if belongs.get(node) is not cut]
         if missing:
             _add(cut, missing, belongs)
 
@@ -208,7 +209,7 @@ def _find_inputs(cut: Cut, belongs: Mapping[fx.Node, Cut], movable: Mapping[fx.N
             elif source in movable:
                 cut.constants[source] = movable[source]
             elif _is_tuple(source):
-                raise TagError(f"the tuple {source.name} would go into the delegate {cut.tag}; tag its getitems with it")
+                raise TagError(f"the tuple {source.name} would go into the delegate {cut.tag}; tag its getitems, too")
             else:
                 cut.inputs[source] = None
     for constant, spec in owned.items():

@@ -73,7 +73,7 @@ class BackendDetails(ABC):
             if specs is None or len(specs) != len(programs):
                 found = "no" if specs is None else str(len(specs))
                 raise MethodError(f"method {method} has {len(programs)} partitions but {found} lists of compile specs")
-            results[method] = [cls.preprocess(one, its) for one, its in zip(programs, specs)]
+            results[method] = [cls.preprocess(one, its) for one, its in zip(programs, specs, strict=False)]
         return results
 
     @classmethod
@@ -92,7 +92,8 @@ class BackendDetails(ABC):
 
     @classmethod
     def initialize(cls) -> None:
-        """Called once in a process, before the first `preprocess` or `load`."""
+        """Called once in a process, before the first `preprocess` or `load`; most backends need nothing."""
+        return None
 
     @classmethod
     def ensure_initialized(cls) -> None:

@@ -48,7 +48,12 @@ class PreprocessError(ApportionError, RuntimeError):
     """
 
     def __init__(
-        self, message: str, backend_id: str = "", tag: str = "", nodes: tuple[str, ...] = (), rules: tuple[str, ...] = ()
+        self,
+        message: str,
+        backend_id: str = "",
+        tag: str = "",
+        nodes: tuple[str, ...] = (),
+        rules: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
         self.backend_id = backend_id

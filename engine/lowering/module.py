@@ -114,7 +114,7 @@ class LoweredBackendModule(torch.nn.Module):
 
     def describe(self, *args: Any) -> list[Any]:
         """Shapes and dtypes of the outputs for fake inputs; nothing is computed, the backend is not asked."""
-        outputs = [node.meta.get("val") if isinstance(node, fx.Node) else node for node in self._output_nodes()]
+        outputs: list[Any] = [n.meta.get("val") if isinstance(n, fx.Node) else n for n in self._output_nodes()]
         if all(isinstance(v, torch.Tensor) and _is_static(v) for v in outputs):
             return [torch.empty_strided(v.shape, v.stride(), dtype=v.dtype, device=v.device) for v in outputs]
         return _propagate(self._original, args)
@@ -123,7 +123,7 @@ class LoweredBackendModule(torch.nn.Module):
         """The nodes of the original program that are user outputs, in order."""
         (results,) = self._original.graph_module.graph.output_node().args
         specs = self._original.graph_signature.output_specs
-        return [node for node, spec in zip(results, specs) if spec.kind == OutputKind.USER_OUTPUT]  # type: ignore[arg-type]
+        return [node for node, spec in zip(results, specs, strict=False) if spec.kind == OutputKind.USER_OUTPUT]
 
     def _name(self) -> str:
         names = [getattr(node, "name", "?") for node in self._output_nodes()]
@@ -140,7 +140,7 @@ class LoweredBackendModule(torch.nn.Module):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._loading = threading.Lock()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LoweredBackendModule:
@@ -159,8 +159,8 @@ def _is_static(value: torch.Tensor) -> bool:
 
 def _propagate(program: ExportedProgram, args: Sequence[Any]) -> list[Any]:
     """The outputs of a program for fake inputs, by running its graph on them."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
     from torch._guards import detect_fake_mode
+    from torch._subclasses.fake_tensor import FakeTensorMode
 
     mode = detect_fake_mode(args) or FakeTensorMode()
     state: list[Any] = []
@@ -171,4 +171,4 @@ def _propagate(program: ExportedProgram, args: Sequence[Any]) -> list[Any]:
         state.append(mode.from_tensor(held) if isinstance(held, torch.Tensor) else held)
     outputs = fx.Interpreter(program.graph_module).run(*state, *args)
     specs = program.graph_signature.output_specs
-    return [value for value, spec in zip(outputs, specs) if spec.kind == OutputKind.USER_OUTPUT]
+    return [value for value, spec in zip(outputs, specs, strict=False) if spec.kind == OutputKind.USER_OUTPUT]

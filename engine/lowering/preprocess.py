@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
-import torch.fx as fx
 from attrs import define, field
 from torch.export import ExportedProgram
 
@@ -78,7 +77,9 @@ def compile_all(jobs: Sequence[Job], fallback: Fallback) -> dict[int, LoweredBac
     return found
 
 
-def _together(backend: type[BackendDetails], jobs: Sequence[Job], fallback: Fallback) -> dict[int, LoweredBackendModule]:
+def _together(
+    backend: type[BackendDetails], jobs: Sequence[Job], fallback: Fallback
+) -> dict[int, LoweredBackendModule]:
     programs: dict[str, list[ExportedProgram]] = {}
     specs: dict[str, list[list[CompileSpec]]] = {}
     for job in jobs:
@@ -109,7 +110,8 @@ def _check_lengths(
     for method, given in programs.items():
         got = len(results.get(method, ()))
         if got != len(given):
-            raise MethodError(f"{name}.preprocess_multimethod gave {got} results for the {len(given)} partitions of {method}")
+            raise MethodError(
+                f"{name}.preprocess_multimethod gave {got} results for the {len(given)} partitions of {method}")
 
 
 def _sequence(fallback: Fallback) -> tuple[Union[str, DelegationSpec], ...]:
@@ -166,7 +168,8 @@ def _failure(job: Job, spec: DelegationSpec, problem: Exception) -> PreprocessEr
     shown = ", ".join(nodes[:8]) + (f" and {len(nodes) - 8} more" if len(nodes) > 8 else "")
     where = f" of {job.cut.path}" if job.cut.path else ""
     rules = f" (rules: {', '.join(job.rules)})" if job.rules else ""
-    message = f"{spec.backend_id} could not compile the partition {job.cut.tag}{where}{rules}, nodes {shown}: {_words(problem)}"
+    which = f"the partition {job.cut.tag}{where}{rules}, nodes {shown}"
+    message = f"{spec.backend_id} could not compile {which}: {_words(problem)}"
     return PreprocessError(message, spec.backend_id, job.cut.tag, nodes, job.rules)
 
 

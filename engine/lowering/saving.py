@@ -108,8 +108,8 @@ class _Writer:
         holder, *operands = node.args
         lowered = getattr(module, str(holder.target))  # type: ignore[union-attr]
         kinds = ["s" if _is_size(arg) else "t" for arg in operands]
-        tensors = [arg for arg, kind in zip(operands, kinds) if kind == "t"]
-        sizes = [arg for arg, kind in zip(operands, kinds) if kind == "s"]
+        tensors = [arg for arg, kind in zip(operands, kinds, strict=False) if kind == "t"]
+        sizes = [arg for arg, kind in zip(operands, kinds, strict=False) if kind == "s"]
         number = self._number(lowered, str(holder.target), node)  # type: ignore[union-attr]
         node.target = torch.ops.apportion.delegate.default
         node.args = (number, "".join(kinds), tensors, sizes)
@@ -162,7 +162,8 @@ def _with_module(program: ExportedProgram, module: fx.GraphModule, **changed: An
     state = {"state_dict": program.state_dict, "constants": program.constants, **changed}
     return ExportedProgram(
         root=module, graph=module.graph, graph_signature=program.graph_signature,
-        range_constraints=ranges_in(module, module.graph, program.range_constraints), module_call_graph=program.module_call_graph,
+        range_constraints=ranges_in(module, module.graph, program.range_constraints),
+        module_call_graph=program.module_call_graph,
         verifiers=[program.verifier], **state,
     )
 
@@ -237,7 +238,7 @@ def _check_backends(path: Any, manifest: Mapping[str, Any]) -> None:
             missing.append(backend_id)
     if missing:
         raise BackendNotFoundError(
-            f"{path}: needs {', '.join(missing)}; install the package that brings it, or import the module that defines it"
+            f"{path}: needs {', '.join(missing)}; install the package that brings it, or import the module that has it"
         )
 
 
@@ -278,9 +279,10 @@ def _with_delegates(
 
 
 def _restore(module: fx.GraphModule, node: fx.Node, lowered: LoweredBackendModule, entry: Mapping[str, Any]) -> None:
-    _, kinds, tensors, sizes = node.args
-    queues = {"t": iter(tensors), "s": iter(sizes)}  # type: ignore[arg-type]
-    operands = [next(queues[kind]) for kind in kinds]  # type: ignore[union-attr]
+    arguments: Any = node.args
+    _, kinds, tensors, sizes = arguments
+    queues = {"t": iter(tensors), "s": iter(sizes)}
+    operands = [next(queues[kind]) for kind in kinds]
     name = str(entry["name"])
     if getattr(module, name, lowered) is not lowered:
         name = attach(module, lowered)

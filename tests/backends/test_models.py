@@ -102,7 +102,8 @@ def test_j1_the_order_of_the_files_is_the_precedence(tmp_path: Path) -> None:
             assert worst(lowered.module()(x), program.module()(x)) <= 1e-4
     assert set(owners[0].values()) == {"OpenVinoBackend", "EagerBackend"}
     assert set(owners[1].values()) == {"OnnxRuntimeBackend", "EagerBackend"}
-    assert {n for n, b in owners[0].items() if b == "EagerBackend"} == {n for n, b in owners[1].items() if b == "EagerBackend"}
+    first, second = ({n for n, b in names.items() if b == "EagerBackend"} for names in owners)
+    assert first == second
 
 
 @pytest.mark.parametrize("backend", ["onnxruntime", "openvino"])

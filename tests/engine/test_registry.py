@@ -208,13 +208,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def python(site: Path, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     start = f"import sys; sys.path.insert(0, {str(site)!r})\n"
-    return subprocess.run([sys.executable, "-W", "ignore", "-c", start + code, *arguments], capture_output=True, text=True)
+    command = [sys.executable, "-W", "ignore", "-c", start + code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 def test_an_installed_package_brings_its_accelerator(site: Path, tmp_path: Path) -> None:
     run = python(site, SCRIPT, str(tmp_path / "m.apl"))
     assert run.stdout.strip() == "fine", run.stderr
-    loaded = python(site, "from apportion import engine; print(engine.load(sys.argv[1]).module())", str(tmp_path / "m.apl"))
+    again = "from apportion import engine; print(engine.load(sys.argv[1]).module())"
+    loaded = python(site, again, str(tmp_path / "m.apl"))
     assert loaded.returncode == 0, loaded.stderr
     with pytest.raises(engine.BackendNotFoundError, match="AcmeBackend"):
         engine.load(tmp_path / "m.apl")  # here it is not installed

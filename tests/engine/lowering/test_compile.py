@@ -45,7 +45,8 @@ def _reset() -> Iterator[None]:
 def test_equal_to_eager_with_breaks_and_dynamic_shapes(freeze: bool, dynamic: bool) -> None:
     model = Model()
     reference = copy.deepcopy(model)
-    compiled = torch.compile(model, backend="apportion", dynamic=dynamic, options={"rules": ["eager"], "freeze": freeze})
+    options = {"rules": ["eager"], "freeze": freeze}
+    compiled = torch.compile(model, backend="apportion", dynamic=dynamic, options=options)
     with torch.no_grad():
         for size in (3, 3, 5):
             x = torch.randn(size, 4)

@@ -160,7 +160,8 @@ def test_the_partitioner_sees_fake_weights_and_the_delegate_real_ones(program: A
             seen.append(given)
             return super().partition(given)
 
-    made = engine.to_backend(program, Looks(lambda n: "t" if n.op == "call_function" or n.name.startswith("p_") else None))
+    wanted = Looks(lambda n: "t" if n.op == "call_function" or n.name.startswith("p_") else None)
+    made = engine.to_backend(program, wanted)
     (given,) = seen
     assert given is not program and given.graph_module is not program.graph_module
     assert all(isinstance(value, FakeTensor) for value in given.state_dict.values())

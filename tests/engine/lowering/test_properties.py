@@ -26,9 +26,10 @@ def rules_for(program: torch.export.ExportedProgram, rng: random.Random) -> engi
     refusal = f"require y.op.name not in {{{', '.join(map(repr, left))}}}".replace("'", '"') if left else ""
     merge = rng.choice(["adjacent", "all", "siblings", "none"])
     constants = rng.choice(["all", "unshared", "none"])
+    owned = rng.choice(["true", "false"])
     return engine.parse_rules(
         f'backend "EagerBackend" language 1\nrule most {{ match y = _() {refusal} }}\n'
-        f'partition {{ merge = "{merge}" constants = "{constants}" mutable_buffers = {rng.choice(["true", "false"])} }}')
+        f'partition {{ merge = "{merge}" constants = "{constants}" mutable_buffers = {owned} }}')
 
 
 def check(seed: int) -> int:

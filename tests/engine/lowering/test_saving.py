@@ -64,8 +64,8 @@ def test_another_process_runs_the_delegates(program: Any, model: nn.Module, tmp_
     file, given, made = tmp_path / "m.apl", calls(), tmp_path / "out.pt"
     engine.save(program, file)
     torch.save(given, tmp_path / "in.pt")
-    run = subprocess.run([sys.executable, "-W", "ignore", "-c", ELSEWHERE, str(file), str(tmp_path / "in.pt"), str(made)],
-                         capture_output=True, text=True)
+    command = [sys.executable, "-W", "ignore", "-c", ELSEWHERE, str(file), str(tmp_path / "in.pt"), str(made)]
+    run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     reference = Model()
     reference.load_state_dict(model.state_dict())
