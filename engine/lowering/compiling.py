@@ -81,8 +81,8 @@ def compile_backend(
 
     `rules`, `options` and other keywords are `partition`'s; `fallback` is `to_backend`'s. `rest` says who runs the
     nodes that no rule claims: `"eager"`, or `"inductor"` (delegates of its own, which need a C++ compiler). With
-    `freeze`, parameters become constants of the delegates, as they are when the model is compiled; training updates don't reach
-    them. Equal partitions are compiled once in a process.
+    `freeze`, parameters become constants of the delegates, as they are when the model is compiled; training updates
+    don't reach them. Equal partitions are compiled once in a process.
 
     In training, the forward graph is partitioned and the backward graph runs in eager PyTorch.
     """
