@@ -154,15 +154,12 @@ def _conditions(study: Study, explainer: Explainer) -> list[Blocker]:
             nodes.setdefault((span.source.name, span.start), {})[value] = attempt
     found = []
     for place, those in nodes.items():
-        condition = known.get(place)
-        if condition is None:
+        if place not in known:
             continue
+        owner, step = known[place].owner, known[place].step
         changes = Changes(dropped=frozenset({place}))
-        step = condition.step
-        found.append(
-            Blocker("condition", f"{condition.owner} ({step.span})", step.text, len(those), changes,
-                    study.difference(changes))
-        )
+        name = f"{owner} ({step.span})"
+        found.append(Blocker("condition", name, step.text, len(those), changes, study.difference(changes)))
     return found
 
 

@@ -311,5 +311,6 @@ def model_line(node: Value) -> str:
     frames = _FRAME.findall(trace)
     if not frames:
         return ""
-    file, line, _, code = frames[-1]
+    own = [frame for frame in frames if "/site-packages/torch/" not in frame[0].replace("\\", "/")]
+    file, line, _, code = (own or frames)[-1]
     return f"{file}:{line}: {code.strip()}" if code.strip() else f"{file}:{line}"

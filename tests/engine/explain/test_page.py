@@ -87,8 +87,8 @@ def test_use(driver: Any, tmp_path: Path) -> None:
     assert not shown.requests(), "nothing leaves the page"
 
 
-@pytest.mark.parametrize("size", [200, pytest.param(2000, marks=pytest.mark.full),
-                                  pytest.param(5000, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("size", [200, 2000, 5000])
 def test_sizes(driver: Any, tmp_path: Path, size: int) -> None:
     shown = Page(driver, written(tmp_path, size))
     boxes = shown.js("return apportion.views()[0].cy.nodes().length")
