@@ -50,7 +50,8 @@ def test_fix_removes_what_follows(folder: Path) -> None:
 
 
 def test_fmt(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("A203.rules").write_text("backend \"A\" language 1 rule r { match y = aten.relu.default(x) }", encoding="utf-8")
+    text = "backend \"A\" language 1 rule r { match y = aten.relu.default(x) }"
+    Path("A203.rules").write_text(text, encoding="utf-8")
     assert main(["fmt", "--check", "A203.rules"]) == 1
     assert main(["fmt", "A203.rules"]) == 0
     assert main(["fmt", "--check", "A203.rules"]) == 0
