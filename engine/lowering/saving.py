@@ -56,6 +56,8 @@ def save(program: ExportedProgram | Mapping[str, ExportedProgram], path: str | o
     single = isinstance(program, ExportedProgram)
     programs: Mapping[str, ExportedProgram] = {"forward": program} if isinstance(program, ExportedProgram) else program
     writer = _Writer()
+    if not isinstance(programs, Mapping):
+        raise ProgramError(f"a {type(program).__qualname__} can't be saved; engine.to_backend gives exported programs")
     for name, one in programs.items():
         if not isinstance(one, ExportedProgram):
             raise ProgramError(f"a {type(one).__qualname__} can't be saved; engine.to_backend gives exported programs")

@@ -63,12 +63,35 @@ def _exported(
 
 
 def prepare(program: ExportedProgram, partitioner: Partitioner) -> ExportedProgram:
-    """The program decomposed to core ATen, but for the ops that the partitioner will take whole."""
+    """The program decomposed to core ATen, but for the ops that the partitioner will take whole, and without checks of
+    tensor types that always hold."""
     table = torch.export.default_decompositions()
     for op in kept_whole(program, partitioner):
         table.pop(op, None)
     decomposed: ExportedProgram = program.run_decompositions(table)
+    for module in decomposed.graph_module.modules():
+        if isinstance(module, fx.GraphModule):
+            _drop_proven_checks(module)
     return decomposed
+
+
+def _drop_proven_checks(module: fx.GraphModule) -> None:
+    """Take out the checks of a tensor's type that its metadata proves: nothing is left of them to run."""
+    checks = [n for n in module.graph.nodes if n.target is torch.ops.aten._assert_tensor_metadata.default]
+    for node in checks:
+        if _is_proven(node):
+            module.graph.erase_node(node)
+    if checks:
+        module.recompile()
+
+
+def _is_proven(node: fx.Node) -> bool:
+    value = node.args[0].meta.get("val") if isinstance(node.args[0], fx.Node) else None
+    if not isinstance(value, torch.Tensor):
+        return False
+    known = {"dtype": value.dtype, "device": value.device, "layout": value.layout}
+    asked = {**dict(zip(("size", "stride", "dtype"), node.args[1:], strict=False)), **node.kwargs}
+    return all(expected is None or known.get(name) == expected for name, expected in asked.items())
 
 
 def kept_whole(program: ExportedProgram, partitioner: Partitioner) -> list[Any]:
