@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import operator
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -252,8 +253,8 @@ class _Artist:
         if self.first is None:
             self.first = (dtype, shape)
         symbolic = self.domain(f"{place}/symbolic").single == (True,)
-        if max((abs(s) for s in shape), default=0) > 2**40:
-            raise Refused("too large")
+        if math.prod(max(size, 1) for size in shape) > 2**48:
+            raise Refused("a tensor too large to have an address")
         text_shape = [str(s) for s in shape]
         sizes: list[Any] = list(shape)
         if symbolic and rank:
