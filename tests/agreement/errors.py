@@ -13,6 +13,8 @@ from attrs import frozen
 from torch import fx, nn
 from torch.export import ExportedProgram
 
+from tests.agreement.edge import load_libraries
+
 __all__ = ["ERRORS", "TheirError", "error_of_theirs"]
 
 
@@ -20,7 +22,7 @@ __all__ = ["ERRORS", "TheirError", "error_of_theirs"]
 class TheirError:
     """`concerns` tells the nodes, `shown` how the error shows: theirs "refuses" a program that lowers and runs right
     once it is delegated, "fails" in lowering what it claimed, or computes "wrong" numbers. `module` and `inputs` are
-    the minimal program."""
+    the minimal program; `runs` is False where the runtime has no kernel for what stays behind."""
 
     name: str
     shown: str
@@ -28,6 +30,10 @@ class TheirError:
     concerns: Callable[[fx.Node, ExportedProgram], bool]
     module: Callable[[], nn.Module]
     inputs: Callable[[], tuple[torch.Tensor, ...]]
+    runs: bool = True
+
+
+_AFFINE = ("quantize_affine.default", "dequantize_affine.default")
 
 
 def name_of(node: fx.Node) -> str:
@@ -58,6 +64,25 @@ class _Scaled(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.addmm(self.bias, x, self.weight, beta=2, alpha=3)
+
+
+class _Affine(nn.Module):
+    """A dynamically quantized linear whose weight has one scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        load_libraries()
+        self.register_buffer("weight", torch.randint(-8, 7, (4, 8), dtype=torch.int8))
+        self.register_buffer("scale", torch.ones(1))
+        self.register_buffer("zero", torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        ops = torch.ops.torchao
+        scale, zero = ops.choose_qparams_affine(x, "ASYMMETRIC", [1, 8], torch.int8, -128, 127)
+        q = ops.quantize_affine(x, [1, 8], scale, zero, torch.int8, -128, 127)
+        d = ops.dequantize_affine(q, [1, 8], scale, zero, torch.int8, -128, 127)
+        w = ops.dequantize_affine(self.weight, [4, 8], self.scale, self.zero, torch.int8, -128, 127)
+        return nn.functional.linear(d, w)
 
 
 class _Fed(nn.Module):
@@ -100,6 +125,28 @@ def _scaled_addmm(node: fx.Node, program: ExportedProgram) -> bool:
     return name_of(node) == "addmm.default" and scales != (1, 1)
 
 
+def _affine(node: fx.Node) -> fx.Node | None:
+    """An affine quantization that is not understood, in the quantized op that the node is part of."""
+    near = {node}
+    for _ in range(6):  # from the numbers chosen for the activation to the weight
+        near |= {n for one in near for n in (*one.all_input_nodes, *one.users) if n.op == "call_function"}
+    return next((one for one in near if name_of(one) in _AFFINE and not _understood(one)), None)
+
+
+def _understood(node: fx.Node) -> bool:
+    from executorch.backends.xnnpack.utils.quant_utils import is_dynamic_qdq, is_per_channel_group, is_per_token
+
+    if node.args[2].meta["val"].dim() == 0:  # type: ignore[union-attr]  # one number for all: their helpers raise
+        return False
+    if is_dynamic_qdq(node):
+        return bool(is_per_token(node))
+    return bool(is_per_channel_group(node)) and node.all_input_nodes[0].op == "placeholder"
+
+
+def _other_affine(node: fx.Node, program: ExportedProgram) -> bool:
+    return _affine(node) is not None
+
+
 def _fed_norm(node: fx.Node, program: ExportedProgram) -> bool:
     found = _call_of("_native_batch_norm_legit_no_training.default", node)
     inputs = program.graph_signature.user_inputs
@@ -138,6 +185,15 @@ ERRORS: tuple[TheirError, ...] = (
         _scaled_addmm,
         _Scaled,
         lambda: (torch.randn(2, 8),),
+    ),
+    TheirError(
+        "affine quantization that is neither for each token on the fly nor for each channel or group of a weight",
+        "fails",
+        "claimed as part of a quantized op, but its compiler knows those two only",
+        _other_affine,
+        _Affine,
+        lambda: (torch.randn(2, 8),),
+        runs=False,
     ),
     TheirError(
         "batch norm over statistics that are inputs",

@@ -3,8 +3,8 @@
 A clause is removed or negated, an operand of `and`, `or`, `implies` is dropped or negated, a number moved by one, a
 member of a set or of braces dropped, a mark, a taken constant, a `shared`, a `?`, a rule dropped, a setting changed.
 
-`verdict` says which program tells the mutant from the rules: one where the rules agree with the real partitioner, or where
-`errors.py` shows the real one to be wrong, and the mutant decides otherwise.
+`verdict` says which program tells the mutant from the rules: one where the rules agree with the real partitioner, or
+where `errors.py` shows the real one to be wrong, and the mutant decides otherwise.
 """
 
 from __future__ import annotations

@@ -124,10 +124,10 @@ def static(
 
 def dynamic(product: str, x: str, weight: str, *, variant: str = "tensor", after: str = "", between: str = "") -> str:
     """A dynamically quantized product: `product` speaks of `d` and `v`."""
-    if variant == "affine":
-        block = "[1, 8]"
+    if variant.startswith("affine"):
+        block = variant.removeprefix("affine") or "[1, 8]"
         steps = [
-            "g = aten.relu.default(float32[4,8])",
+            f"g = aten.relu.default({x})",
             f'c = torchao.choose_qparams_affine.default(g, "ASYMMETRIC", {block}, int8, -128, 127)',
             f"q = {qa('g', block, 'c[0]', 'c[1]')}",
             f"d = {dqa('q', block, 'c[0]', 'c[1]')}",
@@ -178,7 +178,7 @@ def quantizable(call: str, x: str, *, extra: str = "") -> list[str]:
         "{ " + f"a = {dqt(x)}  y = {call}" + " }",
         "{ " + f"a = {dqt(x)}  y = {call}  r = {qt('y')}  k = aten.abs.default(y)" + " }",
         "{ " + f"a = {dqt(x)}  y = {call}  r = {qt('y')}  k = aten.abs.default(a)" + " }",
-        "{ " + f"a = {dqa(x, '[1, ' * 0 + block_of(x), 'constant float32[1]')}  y = {call}  r = {q('y')}" + " }",
+        "{ " + f"a = {dqa(x, block_of(x), 'constant float32[1]')}  y = {call}  r = {q('y')}" + " }",
     ]
 
 
@@ -323,6 +323,12 @@ def _linear() -> list[str]:
         dynamic(bare, "float32[4,8]", dqa("constant int8[4,8]", "[1, 4]", "constant float32[4,2]"), variant="affine"),
         dynamic(bare, "float32[4,8]", dqa("constant int8[4,8]", "[1, 8]", "constant float32[4,1]"), variant="affine"),
         dynamic(bare, "float32[4,8]", w, variant="affine"),
+        dynamic(bare, "float32[s,8]", w, variant="affine"),
+        dynamic(bare, "float32[4,8]", w, variant="affine[1, 4]"),
+        dynamic(bare, "float32[4,8]", dqa("constant int8[4,8]", "[4, 8]", "constant float32[1]"), variant="affine"),
+        dynamic(bare, "float32[4,8]", dqa("constant int8[4,8]", "[2, 8]", "constant float32[2,1]"), variant="affine"),
+        dynamic(bare, "float32[4,8]", dqa("int8[4,8]", "[1, 8]", "constant float32[4,1]"), variant="affine"),
+        dynamic(bare, "float32[2,8]", dqa("constant int8[4,8]", "[4, 8]", "constant float32[1]")),
         dynamic(
             "aten.linear.default(d, v)  s = aten.sigmoid.default(float32[2,8])  k = aten.linear.default(d, v)",
             "float32[2,8]",
