@@ -11,6 +11,12 @@ import click
 from apportion import engine
 from apportion.engine.cli import console, files, programs, settings
 from apportion.engine.cli.decompose import decomposed
+from apportion.engine.cli.differences import show_difference
+from apportion.engine.cli.inputs import change_options, changes_of
+from apportion.engine.explain.changes import NOTHING
+from apportion.engine.explain.explaining import Explainer
+from apportion.engine.explain.page import page
+from apportion.engine.explain.study import Study
 from apportion.engine.result import PartitionResult
 
 __all__ = ["command"]
@@ -31,16 +37,21 @@ __all__ = ["command"]
               help="Import a Python module first: one that registers ops, or functions for externs.")
 @click.option("--decompose/--as-it-is", default=True, show_default=True,
               help="Decompose to core ATen first, keeping the ops that the rules preserve.")
+@change_options
+@click.option("--html", "html_file", metavar="FILE", help="Write a page that shows the graph and every reason.")
 @click.option("--strict", is_flag=True, help="End with status 1 if a node is left.")
 def command(model: str, rules: tuple[str, ...], assignments: tuple[str, ...], json_file: str | None,
             exclude: tuple[str, ...], only: tuple[str, ...], with_rules: tuple[str, ...],
-            without_rules: tuple[str, ...], imports: tuple[str, ...], decompose: bool, strict: bool) -> int:
+            without_rules: tuple[str, ...], imports: tuple[str, ...], decompose: bool, assume: tuple[str, ...],
+            relax: tuple[str, ...], html_file: str | None, strict: bool) -> int:
     """Partition the program in MODEL.pt2 (written by torch.export.save) and print, for each backend, how many nodes
     it takes, in how many partitions, the bytes across their borders, and the reasons for the rest.
     """
     target = None if json_file in (None, "-") else Path(str(json_file))
     if target is not None:
         files.refuse_unwritable(target)
+    if html_file is not None:
+        files.refuse_unwritable(Path(html_file))
     programs.import_modules(imports)
     rule_sets = settings.load(rules, assignments)
     with console.progress(f"reading {model}"):
@@ -52,6 +63,14 @@ def command(model: str, rules: tuple[str, ...], assignments: tuple[str, ...], js
         result = engine.partition(program, rule_sets, exclude=exclude, only=only, with_rules=with_rules,
                                   without_rules=without_rules)
     _write(result, json_file, target)
+    chosen = {"exclude": exclude, "only": only, "with_rules": with_rules, "without_rules": without_rules}
+    changes = changes_of(rule_sets, assume, relax)
+    if changes != NOTHING and json_file != "-":
+        show_difference(Study.of(program, rule_sets, **chosen).difference(changes))
+    if html_file is not None:
+        text = page(Explainer.of(program, rule_sets, **chosen), title=Path(model).name, changes=changes)
+        files.write_text(Path(html_file), text)
+        console.note(f"note: wrote {html_file}")
     return 1 if strict and result.report.left else 0
 
 

@@ -1,0 +1,93 @@
+"""The commands: explain, blockers, what-if, coverage, docs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from apportion.engine.cli.main import main
+from tests.engine.explain.models import RULES, program
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("commands")
+    torch.export.save(program("attention"), folder / "m.pt2")
+    text = RULES["strict"].replace("<= 64", "<= 4096").replace("partition { min_nodes = 2 }", "")
+    (folder / "r.rules").write_text(text)
+    return folder
+
+
+def run(folder: Path, capsys: pytest.CaptureFixture[str], command: str, *more: str) -> tuple[int, str, str]:
+    status = main([command, str(folder / "m.pt2"), "--rules", str(folder / "r.rules"), "--as-it-is", *more])
+    out, error = capsys.readouterr()
+    return status, out, error
+
+
+def test_explain(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(here, capsys, "explain", "--op", "aten.bmm")
+    assert status == 0
+    assert "product" in out and "would do: b is constant or b.numel" in out and "weights are packed" in out
+    status, out, _ = run(here, capsys, "explain")
+    assert "and 1 more: " in out
+    files = [str(here / name) for name in ("e.json", "e.html", "e.dot", "e.me.json")]
+    status, out, error = run(here, capsys, "explain", "--relax", "r.rules:25", "--json", files[0], "--html", files[1],
+                             "--dot", files[2], "--model-explorer", files[3])
+    assert status == 0 and error.count("wrote") == 4 and "what if" in out and "gained: " in out
+    assert json.loads(Path(files[0]).read_text())["schema"] == "apportion.explanation/1"
+    assert "side by side" in Path(files[1]).read_text()
+
+
+def test_unknown_names_end_with_status_2(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for more, message in (
+        (("--node", "bmmm"), "did you mean `bmm`"),
+        (("--op", "aten.sofmax"), "did you mean `aten._softmax`"),
+        (("--module", "nrm"), "did you mean `norm`"),
+        (("--assume", "unarie.5"), "did you mean `unary`"),
+        (("--relax", "r.rules:1"), "no condition in line 1"),
+    ):
+        status, _, error = run(here, capsys, "explain", *more)
+        assert status == 2 and message in error, error
+
+
+def test_blockers(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(here, capsys, "blockers", "-k", "2")
+    assert status == 0 and "best together" in out and "aten.native_layer_norm.default" in out
+    status, out, _ = run(here, capsys, "blockers", "--json", "--by", "nodes")
+    data = json.loads(out)
+    assert data["schema"] == "apportion.blockers/1"
+    gains = [b["claimed"] for b in data["blockers"]]
+    assert gains == sorted(gains, reverse=True) and gains[0] > 0
+
+
+def test_what_if(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(here, capsys, "what-if", "--assume", "product.25", "--json")
+    data = json.loads(out)
+    assert status == 0 and data["after"]["claimed"] > data["before"]["claimed"]
+    assert len(data["gained"]) == data["after"]["claimed"] - data["before"]["claimed"] + len(data["lost"])
+
+
+def test_partition_with_changes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = here / "p.html"
+    status, out, _ = run(here, capsys, "partition", "--relax", "r.rules:25", "--html", str(page))
+    assert status == 0 and "nodes claimed" in out and "what if" in out
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_docs_and_coverage(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["docs", str(here / "r.rules")]) == 0
+    assert "weights are packed ahead of time: `b is constant" in capsys.readouterr()[0]
+    assert main(["docs", "xnnpack", "--html", str(here / "x.html"), "--markdown", str(here / "x.md")]) == 0
+    assert "aten.convolution.default" in (here / "x.md").read_text()
+    capsys.readouterr()
+    arguments = ["coverage", str(here / "m.pt2"), "--rules", str(here / "r.rules"), "--rules", "xnnpack", "--as-it-is"]
+    assert main(arguments) == 0
+    out = capsys.readouterr()[0]
+    assert out.count("m.pt2") == 2 and "%" in out
+    assert main([*arguments, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr()[0])["results"]) == 2
+    assert main(["coverage", str(here / "none.pt2"), "--rules", "xnnpack"]) == 1
+    assert "no such file" in capsys.readouterr()[1]
