@@ -63,7 +63,8 @@ def command(model: str, rules: tuple[str, ...], assignments: tuple[str, ...], js
         result = engine.partition(program, rule_sets, exclude=exclude, only=only, with_rules=with_rules,
                                   without_rules=without_rules)
     _write(result, json_file, target)
-    chosen: dict[str, Any] = {"exclude": exclude, "only": only, "with_rules": with_rules, "without_rules": without_rules}
+    chosen: dict[str, Any] = {"exclude": exclude, "only": only}
+    chosen |= {"with_rules": with_rules, "without_rules": without_rules}
     changes = changes_of(rule_sets, assume, relax)
     if changes != NOTHING and json_file != "-":
         show_difference(Study.of(program, rule_sets, **chosen).difference(changes))

@@ -195,8 +195,7 @@ def _quantifier(expr: tree.Call, loop: tree.Comprehension, place: _Place, target
         ways.append(" and ".join(_wanted(loop.element, inner, target)))
     more = f" and so for {len(failing) - _MOST} more" if len(failing) > _MOST else ""
     if each:
-        for way in ways[:-1]:
-            yield way
+        yield from ways[:-1]
         if ways:
             yield ways[-1] + more
     else:
