@@ -4,31 +4,29 @@
 partitioned programs go to.
 """
 
+import sys
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from apportion.engine.compile.rulesets import RuleSet
-from apportion.engine.errors import (
-    ApportionError,
-    OptionError,
-    PredicateError,
-    ProgramError,
-    RulesError,
-    RulesNotFoundError,
-    StrictError,
-)
-from apportion.engine.examples import ExampleResult, run_examples
-from apportion.engine.externs import predicate
-from apportion.engine.lint import LintResult, lint
-from apportion.engine.load import load_rules, parse_rules, shipped_rules
-from apportion.engine.lowering.exports import exported as _exported
-from apportion.engine.lowering.exports import load
-from apportion.engine.partition import partition
-from apportion.engine.partitioner import Partitioner, RulesPartitioner
-from apportion.engine.report import BackendCoverage, NodeReason, Report
-from apportion.engine.result import CompileSpec, DelegationSpec, Partition, PartitionResult
+from apportion.engine.lowering.exports import EXPORTS as _LOWERING
 from apportion.engine.version import __version__
 
 if TYPE_CHECKING:
+    from apportion.engine.compile.rulesets import RuleSet
+    from apportion.engine.errors import (
+        ApportionError,
+        OptionError,
+        PredicateError,
+        ProgramError,
+        RulesError,
+        RulesNotFoundError,
+        StrictError,
+    )
+    from apportion.engine.examples import ExampleResult, run_examples
+    from apportion.engine.externs import predicate
+    from apportion.engine.lint import LintResult, lint
+    from apportion.engine.load import load_rules, parse_rules, shipped_rules
     from apportion.engine.lowering.backend import (
         MethodProgramsPartitionerSpec,
         disable_validation,
@@ -48,10 +46,13 @@ if TYPE_CHECKING:
         PreprocessError,
         TagError,
     )
+    from apportion.engine.lowering.exports import load
     from apportion.engine.lowering.module import LoweredBackendModule
     from apportion.engine.lowering.saving import save
     from apportion.engine.lowering.sizes import size_report
     from apportion.engine.lowering.whole import lower
+    from apportion.engine.partition import partition
+    from apportion.engine.partitioner import Partitioner, RulesPartitioner
     from apportion.engine.registry import (
         CompiledFn,
         CompilerFn,
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
         register_debug_backend,
         register_experimental_backend,
     )
+    from apportion.engine.report import BackendCoverage, NodeReason, Report
+    from apportion.engine.result import CompileSpec, DelegationSpec, Partition, PartitionResult
 
 __all__ = [
     "ApportionError",
@@ -123,6 +126,50 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """What lowering brings is imported when it is used."""
-    return _exported(name)
+_NAMES = {
+    "compile.rulesets": ("RuleSet",),
+    "errors": (
+        "ApportionError",
+        "OptionError",
+        "PredicateError",
+        "ProgramError",
+        "RulesError",
+        "RulesNotFoundError",
+        "StrictError",
+    ),
+    "examples": ("ExampleResult", "run_examples"),
+    "externs": ("predicate",),
+    "lint": ("LintResult", "lint"),
+    "load": ("load_rules", "parse_rules", "shipped_rules"),
+    "lowering.exports": ("load",),
+    "partition": ("partition",),
+    "partitioner": ("Partitioner", "RulesPartitioner"),
+    "report": ("BackendCoverage", "NodeReason", "Report"),
+    "result": ("CompileSpec", "DelegationSpec", "Partition", "PartitionResult"),
+}
+"""The public names by the module that they come from."""
+
+_EXPORTS = {**_LOWERING, **{name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}}
+
+
+class _Package(ModuleType):
+    """Public names are imported when they are used, so that importing the engine costs next to nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        module = _EXPORTS.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(module), name)
+        super().__setattr__(name, found)
+        return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Python's import puts a submodule here under its name, which for `partition` is that of the function, too.
+        if not (name in _EXPORTS and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Package

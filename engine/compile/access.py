@@ -250,7 +250,8 @@ def _attribute_of_any(expr: tree.Attribute, thing: Compiled, scope: Scope) -> Co
                 return row.read(value)
         return read_argument(value, name) if isinstance(value, Value) or not rows else rows[0].read(value)
 
-    reach = Reach.GRAPH if any(row.reach is Reach.GRAPH for row in rows) else Reach.CALL
+    of_value = next((row for row in rows if row.of == "value"), None)
+    reach = Reach.CALL if of_value is None else of_value.reach
     return _reader(expr, thing, join_all(row.type for row in rows) if rows else ANY, read, scope, reach)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from attrs import Factory, define, frozen
 
 from apportion.grammar import tree
 from apportion.grammar.diagnostics import Diagnostic, Label, Severity, Source, Span, nearest
-from apportion.grammar.parse import parse
+from apportion.grammar.parse import ParseResult, parse
 
 __all__ = ["LANGUAGE", "Program", "Unit", "read_program", "shipped_folder", "shipped_names", "unreadable"]
 
@@ -79,6 +80,12 @@ def unreadable(path: object, error: Exception) -> str:
     return f"{path} cannot be read: {reason}"
 
 
+@lru_cache(maxsize=64)
+def _parsed(text: str, name: str) -> ParseResult:
+    """Trees are never changed, so a text is parsed once in a process; a file that was edited is another text."""
+    return parse(text, name)
+
+
 def _key(path: Path) -> str:
     return str(path.resolve())
 
@@ -104,7 +111,7 @@ class _Reader:
         if self._other_language(text, name):
             self.complete = False
             return None
-        result = parse(text, name)
+        result = _parsed(text, name)
         self.diagnostics.extend(result.diagnostics)
         if result.file is None:
             self.complete = False

@@ -46,7 +46,13 @@ def likenesses(graph: GraphFacts) -> list[int]:
         made[value] = numbers.setdefault((value.op, result), len(numbers))
         key: list[Any] = [made[value]]
         operands: list[Value] = []
-        _write(node.args, values, made, key, operands)
+        for argument in node.args:
+            if type(argument) is fx.Node:
+                operand = values[argument]
+                operands.append(operand)
+                key.append(made[operand])
+            else:
+                _write(argument, values, made, key, operands)
         if node.kwargs:
             _write(node.kwargs, values, made, key, operands)
         if len(operands) > 1 and len(set(operands)) < len(operands):
@@ -96,7 +102,9 @@ def _type(val: Any) -> Any:
     """What is equal for values that no rule can tell apart by themselves."""
     if isinstance(val, torch.Tensor):
         try:
-            sizes, strides, offset = val.shape, val.stride(), val.storage_offset()
+            sizes: Any = val.shape
+            strides: Any = val.stride()
+            offset: Any = val.storage_offset()
             if val._has_symbolic_sizes_strides:
                 sizes, strides, offset = (tuple(map(_size, part)) for part in (sizes, strides, (offset,)))
             return val.dtype, sizes, strides, offset, val.device

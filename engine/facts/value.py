@@ -103,6 +103,8 @@ class Value:
     def is_multi_output(self) -> bool:
         """Whether it is a tuple or list, whose parts are values of their own."""
         val = self.val
+        if isinstance(val, torch.Tensor):
+            return False
         if isinstance(val, Unknown):
             # Higher-order ops always make tuples.
             several = isinstance(self.fx.target, HigherOrderOperator) or (self.op and self.op.is_multi_output)
@@ -287,6 +289,8 @@ class Value:
     @property
     def getitems(self) -> tuple[fx.Node, ...]:
         """The `getitem` nodes that take this output out of the node's tuple (of a whole node: all of them)."""
+        if not self._has_getitems:
+            return ()
         return tuple(n for n, e in self._getitems.items() if self.element is None or e == self.element)
 
     def _user_nodes(self) -> Iterator[fx.Node]:

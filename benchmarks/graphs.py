@@ -1,0 +1,140 @@
+"""Graphs of many shapes and sizes, as FX graphs with sizes and dtypes, made without running anything."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+__all__ = ["GRAPHS", "make"]
+
+aten = torch.ops.aten
+WIDTH = 8
+
+
+class _Maker:
+    """Adds calls; every tensor is WIDTH by WIDTH and an object of its own."""
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.root = torch.nn.Module()
+        self.count = 0
+
+    def input(self, name: str) -> Node:
+        node = self.graph.placeholder(name)
+        node.meta["val"] = torch.empty(WIDTH, WIDTH, device="meta")
+        return node
+
+    def weight(self) -> Node:
+        name = f"w{len(self.root._parameters)}"
+        self.root.register_parameter(name, torch.nn.Parameter(torch.empty(WIDTH, WIDTH, device="meta")))
+        node = self.graph.get_attr(name)
+        node.meta["val"] = torch.empty(WIDTH, WIDTH, device="meta")
+        return node
+
+    def call(self, op: Any, *arguments: Any) -> Node:
+        node = self.graph.call_function(op, arguments)
+        node.meta["val"] = torch.empty(WIDTH, WIDTH, device="meta")
+        self.count += 1
+        return node
+
+    def linear(self, x: Node) -> Node:
+        return self.call(aten.linear.default, x, self.weight())
+
+
+def _chain(make: _Maker, size: int) -> Node:
+    """Everything can be claimed."""
+    x = make.input("x")
+    while make.count < size:
+        x = make.call(aten.relu.default, make.call(aten.mul.Tensor, make.call(aten.sigmoid.default, x), x))
+    return x
+
+
+def _alternating(make: _Maker, size: int) -> Node:
+    """Every second node has no rule."""
+    x = make.input("x")
+    while make.count < size:
+        x = make.call(aten.erf.default, make.call(aten.relu.default, x))
+    return x
+
+
+def _residual(make: _Maker, size: int) -> Node:
+    """Blocks of two products with activations, added to what went in; the norm has no rule."""
+    x = make.input("x")
+    while make.count < size:
+        y = make.call(aten.relu.default, make.linear(make.call(aten.erf.default, x)))
+        x = make.call(aten.add.Tensor, x, make.call(aten.relu.default, make.linear(y)))
+    return x
+
+
+def _decoder(make: _Maker, size: int) -> Node:
+    """Attention and a gated feed-forward part on a residual stream; norms and the inner softmax have no rule."""
+    x = make.input("x")
+    while make.count < size:
+        norm = make.call(aten.erf.default, x)
+        query, key, value = (make.linear(norm) for _ in range(3))
+        scores = make.call(aten.mul.Tensor, make.call(aten.mm.default, query, make.call(aten.t.default, key)), query)
+        mixed = make.call(aten.mm.default, make.call(aten.special_erfcx.default, scores), value)
+        x = make.call(aten.add.Tensor, x, make.linear(mixed))
+        norm = make.call(aten.erf.default, x)
+        gate = make.linear(norm)
+        gated = make.call(aten.mul.Tensor, make.call(aten.mul.Tensor, gate, make.call(aten.sigmoid.default, gate)),
+                          make.linear(norm))
+        x = make.call(aten.add.Tensor, x, make.linear(gated))
+    return x
+
+
+def _ladder(make: _Maker, size: int) -> Node:
+    """Two chains with rungs in both directions; every fifth node has no rule."""
+    left = right = make.input("x")
+    while make.count < size:
+        op = aten.erf.default if make.count % 5 == 0 else aten.relu.default
+        left, right = make.call(aten.add.Tensor, left, right), make.call(op, right)
+        left, right = right, left
+    return make.call(aten.add.Tensor, left, right)
+
+
+def _siblings(make: _Maker, size: int) -> Node:
+    """Many branches of one value, summed up."""
+    x = make.input("x")
+    total = x
+    while make.count < size:
+        branch = make.call(aten.relu.default, make.call(aten.sigmoid.default, x))
+        total = make.call(aten.add.Tensor, total, make.call(aten.erf.default, branch))
+    return total
+
+
+def _random(make: _Maker, size: int) -> Node:
+    """Operands drawn from the last 50 values; three of ten nodes have no rule."""
+    rng = random.Random(size)
+    nodes = [make.input("x")]
+    while make.count < size:
+        recent = nodes[-50:]
+        if rng.random() < 0.4:
+            nodes.append(make.call(aten.add.Tensor, rng.choice(recent), rng.choice(recent)))
+        else:
+            op = rng.choice([aten.relu.default, aten.sigmoid.default, aten.erf.default])
+            nodes.append(make.call(op, rng.choice(recent)))
+    return nodes[-1]
+
+
+GRAPHS: Mapping[str, Callable[[_Maker, int], Node]] = {
+    "chain": _chain,
+    "alternating": _alternating,
+    "residual": _residual,
+    "decoder": _decoder,
+    "ladder": _ladder,
+    "siblings": _siblings,
+    "random": _random,
+}
+"""The kinds of graphs by name."""
+
+
+def make(kind: str, size: int) -> GraphModule:
+    """A graph of a kind with at least `size` op nodes."""
+    maker = _Maker()
+    maker.graph.output((GRAPHS[kind](maker, size),))
+    return GraphModule(maker.root, maker.graph)
