@@ -82,7 +82,7 @@ def structure(program: ExportedProgram, call: str) -> Any:
     """Everything that a runtime sees: calls in order with what goes in and out, the rest, the signature."""
     found: list[Any] = []
     for path, module in sorted(program.graph_module.named_modules(), key=lambda item: item[0]):
-        if not isinstance(module, torch.fx.GraphModule) or "lowered_module" in path:
+        if not isinstance(module, torch.fx.GraphModule) or ".fused_" in path:  # theirs leaves it
             continue
         for node in module.graph.nodes:
             if node.op == "call_function" and call in str(node.target):
