@@ -98,8 +98,8 @@ def _turn(side: str, kind: str, size: int, rules: str, limit: float) -> dict[str
 def _table(options: argparse.Namespace) -> None:
     write = sys.stdout.write
     write(f"torch {torch.__version__}, Python {sys.version.split()[0]}, rules {options.rules}\n")
-    write(f"{'graph':12} {'nodes':>7} {'side':22} {'seconds':>9} {'x plain':>8} {'x ours':>8} {'growth':>7} {'parts':>6}"
-          f" {'MB':>7}\n")
+    write(f"{'graph':12} {'nodes':>7} {'side':22} {'seconds':>9} {'x plain':>8} {'x ours':>8} {'growth':>7}")
+    write(f" {'parts':>6} {'MB':>7}\n")
     for kind in options.graphs:
         last: dict[str, tuple[int, float]] = {}
         for size in options.sizes:
@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 20_000, 50_000, 100_000])
     parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=list(GRAPHS))
     parser.add_argument("--rules", default="xnnpack", help="a shipped name or a path")
-    parser.add_argument("--largest", type=int, default=1_000, help="nodes up to which CapabilityBasedPartitioner is run")
+    parser.add_argument("--largest", type=int, default=1_000, help="nodes up to which the slow peer is run")
     parser.add_argument("--turns", type=int, default=2, help="how often every side has its turn")
     parser.add_argument("--limit", type=float, default=600, help="seconds after which a turn is given up")
     parser.add_argument("--turn", nargs=4, metavar=("SIDE", "GRAPH", "SIZE", "RULES"), help=argparse.SUPPRESS)

@@ -64,9 +64,8 @@ def test_alternatives_nested_ten_deep() -> None:
 @pytest.mark.parametrize("depth", [12, 40])
 def test_optional_nodes_upon_optional_nodes(depth: int) -> None:
     bindings = ["n0 = aten.relu.default(x)?", *(f"n{i} = aten.relu.default(n{i - 1})?" for i in range(1, depth))]
-    text = (
-        "rule o { match { " + "\n".join(bindings) + " z = aten.sin.default(n%d) } require z.rank == 7 }" % (depth - 1)
-    )
+    sine = f"z = aten.sin.default(n{depth - 1})"
+    text = "rule o { match { " + "\n".join([*bindings, sine]) + " } require z.rank == 7 }"
     assert outcome(chain(200, RELU, SIN), text).startswith("0 of 200 nodes claimed")
 
 
