@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from apportion import engine
 from apportion.engine.candidates import Attempts
 from apportion.engine.match import Search
-
 from tests.engine.explain.graphs import RULES, layers
 from tests.engine.explain.models import program
 
