@@ -214,12 +214,11 @@ class Matcher:
         everywhere, self.attempts, self._far = self.attempts, Attempts(), False
         match = self._try(rule, node, found)
         noted, self.attempts = self.attempts.best, everywhere
-        for value, attempt in noted.items():
-            everywhere.note((value,), attempt)
+        for value, one in noted.items():
+            everywhere.note((value,), one)
         attempt = noted.get(node)
-        if match is not None:
-            return _Outcome(rule, match, attempt, self._far or any(map(stays, match.frame)))
-        return _Outcome(rule, None, attempt and evolve(attempt, root=node), self._far or _stays(attempt))
+        far = self._far or _stays(attempt) or (match is not None and any(map(stays, match.frame)))
+        return _Outcome(rule, match, attempt and evolve(attempt, root=node), far)
 
     def _repeat(self, outcome: _Outcome, node: Value, found: Mapping[int, list[Candidate]]) -> None:
         rule, match = outcome.rule, outcome.match

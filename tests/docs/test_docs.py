@@ -24,6 +24,7 @@ from attrs import field, frozen
 
 from apportion import engine
 from apportion.engine.attributes import ATTRIBUTES
+from apportion.engine.cli.main import COMMANDS
 from apportion.engine.examples import run_examples
 from apportion.engine.facts import KINDS
 from apportion.engine.functions import FORMS, FUNCTIONS
@@ -126,6 +127,17 @@ def test_links_lead_somewhere(path: Path) -> None:
     headings = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
                 for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
     assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= headings
+
+
+def test_every_page_is_reached() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert pages - set(re.findall(r"\]\(([\w.]+)\)", index)) == set(), "docs/index.md links each page"
+
+
+def test_every_command_has_its_place() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    assert [command.name for command in COMMANDS if f"`apportion {command.name}" not in text] == []
 
 
 KIND_USE, FUNCTION_USE, ATTRIBUTE_USE = r"\bis (?:not )?{}\b", r"\b{}\(", r"\.{}\b"
