@@ -67,7 +67,7 @@ def check(seed: int, count: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_boxes_and_z3_agree(seed: int) -> None:
-    check(seed, 60)
+    check(seed, 30)
 
 
 @pytest.mark.full
