@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 import pytest
@@ -21,3 +22,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 def _same_random_numbers() -> None:
     """Each test starts from one seed, whatever ran before it."""
     torch.manual_seed(0)
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("apportion") and isinstance(logger, logging.Logger):
+            logger.disabled, logger.propagate = False, True

@@ -98,4 +98,4 @@ def test_option_sets_cover_every_value() -> None:
     precisions = {tuple(sorted(given["precisions"])) for given in OPTION_SETS if "precisions" in given}  # type: ignore[call-overload]
     assert len(precisions) == 6  # all non-empty subsets but the default, which is all three
     names = {name for given in OPTION_SETS for name in given}
-    assert names == {option.name for option in load_rules("xnnpack").option_decls}
+    assert names == set(load_rules("xnnpack").option_decls)
