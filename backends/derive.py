@@ -79,7 +79,7 @@ def _onnx_ops() -> set[str]:
 
 
 def _openvino_ops() -> set[str]:
-    from openvino.frontend.pytorch.torchdynamo.op_support import OperatorSupport  # type: ignore[import-untyped]
+    from openvino.frontend.pytorch.torchdynamo.op_support import OperatorSupport  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     return {name.removeprefix("torch.ops.") for name in OperatorSupport({})._support_dict}
 

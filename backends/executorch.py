@@ -39,7 +39,7 @@ COMPILERS: dict[str, str] = {
 """The module that holds the compiler of a backend: ExecuTorch finds compilers by class name once they are imported."""
 
 
-class RulesPartitioner(Partitioner):  # type: ignore[misc]
+class RulesPartitioner(Partitioner):  # type: ignore[misc,unused-ignore]
     """A partitioner of ExecuTorch that rules files drive.
 
     Takes what `apportion.engine.RulesPartitioner` takes: rules (a shipped name, a path, a `RuleSet`, or several), the

