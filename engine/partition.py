@@ -65,7 +65,8 @@ def partition(
     `OptionError`, `ProgramError`, and with `strict` `StrictError`.
     """
     if has_partitioners(rules):
-        wishes: dict[str, Any] = {"exclude": exclude, "only": only, "with_rules": with_rules, "without_rules": without_rules}
+        wishes: dict[str, Any] = {"exclude": exclude, "only": only}
+        wishes |= {"with_rules": with_rules, "without_rules": without_rules}
         mixed = partition_mixed(program, rules, lambda one, files: partition(
             one, files, options=options, compile_specs=compile_specs, **wishes))
         if strict:
