@@ -85,6 +85,18 @@ class _Affine(nn.Module):
         return nn.functional.linear(d, w)
 
 
+class _Normed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.norm = nn.BatchNorm1d(8)
+        self.norm.running_mean = torch.rand(8)
+        self.norm.running_var = torch.rand(8) + 0.5
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.linear(x))  # type: ignore[no-any-return]
+
+
 class _Fed(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -125,26 +137,36 @@ def _scaled_addmm(node: fx.Node, program: ExportedProgram) -> bool:
     return name_of(node) == "addmm.default" and scales != (1, 1)
 
 
-def _affine(node: fx.Node) -> fx.Node | None:
+def _affine(node: fx.Node, program: ExportedProgram) -> fx.Node | None:
     """An affine quantization that is not understood, in the quantized op that the node is part of."""
     near = {node}
     for _ in range(6):  # from the numbers chosen for the activation to the weight
         near |= {n for one in near for n in (*one.all_input_nodes, *one.users) if n.op == "call_function"}
-    return next((one for one in near if name_of(one) in _AFFINE and not _understood(one)), None)
+    return next((one for one in near if name_of(one) in _AFFINE and not _understood(one, program)), None)
 
 
-def _understood(node: fx.Node) -> bool:
+def _understood(node: fx.Node, program: ExportedProgram) -> bool:
     from executorch.backends.xnnpack.utils.quant_utils import is_dynamic_qdq, is_per_channel_group, is_per_token
 
     if node.args[2].meta["val"].dim() == 0:  # type: ignore[union-attr]  # one number for all: their helpers raise
         return False
     if is_dynamic_qdq(node):
         return bool(is_per_token(node))
-    return bool(is_per_channel_group(node)) and node.all_input_nodes[0].op == "placeholder"
+    source = node.all_input_nodes[0]
+    constant = source.op == "placeholder" and source.name not in program.graph_signature.user_inputs
+    return bool(is_per_channel_group(node)) and constant
 
 
 def _other_affine(node: fx.Node, program: ExportedProgram) -> bool:
-    return _affine(node) is not None
+    return _affine(node, program) is not None
+
+
+def _folded_norm(node: fx.Node, program: ExportedProgram) -> bool:
+    found = _call_of("_native_batch_norm_legit_no_training.default", node)
+    source = found.args[0] if found is not None else None
+    if not isinstance(source, fx.Node) or name_of(source) != "linear.default":
+        return False
+    return source.meta["val"].dim() != 2
 
 
 def _fed_norm(node: fx.Node, program: ExportedProgram) -> bool:
@@ -194,6 +216,14 @@ ERRORS: tuple[TheirError, ...] = (
         _Affine,
         lambda: (torch.randn(2, 8),),
         runs=False,
+    ),
+    TheirError(
+        "batch norm over the second of more than two dims, after a linear",
+        "wrong",
+        "folded into the linear as if it normalised the last dim",
+        _folded_norm,
+        _Normed,
+        lambda: (torch.randn(2, 8, 8),),
     ),
     TheirError(
         "batch norm over statistics that are inputs",

@@ -34,7 +34,17 @@ __all__ = ["REASONS", "Case", "Mutant", "all_mutants", "case_of", "reason", "sho
 FILE: Path = ROOT / "rules" / "xnnpack.rules"
 SMALL_MODELS = ("linear_stack", "linear_stack_static", "linear_stack_dynamic", "lstm")
 
-REASONS: tuple[tuple[str, str], ...] = ()
+REASONS: tuple[tuple[str, str], ...] = (
+    (
+        r'member dropped \("dynamic_quant"\)',
+        "once static quantization is on, the real one takes dynamically quantized products whether told to or not",
+    ),
+    (
+        r"removed: require all\(i is tensor for i in y\.inputs\)",
+        "a size has no dtype, so the next requirement refuses it too; this one is there to give the true cause",
+    ),
+    (r"moved down: 0 -> -1$", "operands are compared with the last instead of the first: all of them are still equal"),
+)
 """Why a mutant cannot show: a pattern over titles, and the reason."""
 
 

@@ -303,6 +303,8 @@ def _linear() -> list[str]:
         static("aten.linear.default(d, v, float32[4])", x, w),
         static(y, dq("uint8[2,8]", "uint8"), w),
         static("aten.linear.default(d, constant float32[4,8])", x, w, extra="k = aten.abs.default(v)"),
+        static(bare, dqa("int8[2,8]", "[1, 8]", "constant float32[2,1]", "constant int64[2,1]"), w),
+        dynamic(bare, "float32[2,8]", dq("constant int8[4,8]"), after=f"r = {q('y')}"),
         dynamic(y, "float32[2,8]", w),
         dynamic(bare, "float32[2,8]", w),
         dynamic(bare, "float32[2,8]", w, after="z = aten.relu.default(y)"),
@@ -359,6 +361,8 @@ def _addmm() -> list[str]:
         "aten.addmm.default(constant float32[4], float32[2,8], float32[8,4])",
         "aten.addmm.default(constant float32[4], float32[2,8], constant float32[8,4], beta: 1, alpha: 1)",
         "aten.addmm.default(constant float16[4], float16[2,8], constant float16[8,4])",
+        "aten.addmm.default(constant float32[4], float32[2,8], constant float32[8,4], beta: 2)",
+        "aten.addmm.default(constant float32[4], float32[2,8], constant float32[8,4], alpha: 2)",
         "aten.addmm.default(constant float64[4], float64[2,8], constant float64[8,4])",
         "aten.addmm.default(constant float32[4], float32[s,8], constant float32[8,4])",
         "{ w = aten.permute.default(constant float32[4,8], [1, 0])"
@@ -384,6 +388,7 @@ def _mm() -> list[str]:
         "aten.mm.default(float32[2,8], float32[8,4])",
         "aten.mm.default(constant float32[2,8], float32[8,4])",
         "aten.mm.default(float16[2,8], constant float16[8,4])",
+        "aten.mm.default(float64[2,8], constant float64[8,4])",
         "aten.mm.default(float32[s,8], constant float32[8,4])",
         "{ w = aten.t.default(constant float32[4,8])  y = aten.mm.default(float32[2,8], w) }",
         *_activations(call),
@@ -483,6 +488,11 @@ def _convolution() -> list[str]:
         dynamic(conv("d", "v", transposed=True), IMAGE, dqc("constant int8[4,8,3,3]", 4, 0)),
         dynamic(conv("d", "v", groups=4, transposed=True), IMAGE, dqc("constant int8[4,2,3,3]", 2, 1)),
         dynamic(conv("d", "v", dims=1), "float32[1,4,8]", dqc("constant int8[8,4,3]", 8)),
+        dynamic(conv("d", "constant float32[8,4,3]", dims=1), "float32[1,4,8]", dqc("constant int8[8,4,3]", 8),
+                after="k = aten.erf.default(v)"),
+        dynamic(conv("d", "constant float32[4,1,3,3]", groups=4), IMAGE, wq, after="k = aten.erf.default(v)"),
+        dynamic(conv("d", "v", groups=4), IMAGE, dqc("constant int8[8,1,3,3]", 8)),
+        dynamic(conv("d", "v", transposed=True), "float32[1,1,8,8]", dqc("constant int8[1,8,3,3]", 8, 1)),
         dynamic(padded, IMAGE, wq, between=f"p = {pad}"),
         dynamic(padded, IMAGE, wq, between=f"p = {pad}", after=f"r = {q('y')}"),
         dynamic(conv("d", "v"), IMAGE, wq, after=f"r = {q('y')}"),
@@ -518,6 +528,15 @@ def _batch_norm() -> list[str]:
         "{ n = " + good + "  y = aten.relu.default(n[0]) }",
         "{ n = " + good + "  y = aten.relu.default(n[0])  k = aten.abs.default(n[0]) }",
         "{ n = " + good + "  y = aten.relu.default(n[0])  k = aten.abs.default(n[1]) }",
+        "{ n = " + good + "  y = aten.relu.default(n[0])  k = operator.getitem(n, 1) }",
+        "{ y = aten.linear.default(float32[2,4,8], constant float32[4,8])  n = " + bn("y", c, c, c, c) + " }",
+        "{ y = aten.linear.default(float32[2,4,8], constant float32[4,8])  n = " + bn("y", "none", c, c, c) + " }",
+        "{ y = aten.linear.default(float32[2,4,8], constant float32[4,8])  k = aten.erf.default(y)  n = "
+        + bn("y", c, c, c, c)
+        + " }",
+        "{ y = aten.linear.default(float32[2,4,8], float32[4,8])  n = " + bn("y", c, c, c, c) + " }",
+        "{ y = aten.mm.default(float32[2,8], constant float32[8,4])  n = " + bn("y", c, c, c, c) + " }",
+        "{ y = aten.linear.default(float32[2,8], constant float32[4,8])  n = " + bn("y", c, c, c, c) + " }",
         "{ y = " + fold + "  n = " + bn("y", c, c, c, c) + " }",
         "{ y = " + fold + "  n = " + bn("y", c, c, "float32[4]", "float32[4]") + " }",
         "{ y = " + fold + "  n = " + bn("y", c, "float32[4]", c, c) + " }",
@@ -624,6 +643,7 @@ def _movement() -> dict[str, list[str]]:
             f"{slice_}(float32[2,8], 1, 0, 8, 2)",
             f"{slice_}(float32[2,8], 1, 0, 8, 1)",
             f"{slice_}(float32[2,8], 1, 4, 4)",
+            f"{slice_}(float32[1,8], 1, 0, 1)",
             f"{slice_}(float32[s,8], 1, 0, 4)",
             f"{slice_}(float32[s,8], 0, 0, 1)",
             f"{slice_}(float32[8,8], -1, -4)",
@@ -728,6 +748,11 @@ def _maths() -> dict[str, list[str]]:
             *common("aten.max.dim({}, 2, true)"),
             f"aten.max.dim({F4}, 3, true)",
             f"aten.max.dim({F4}, -1, true)",
+            f"aten.max.dim({F4}, 2, false)",
+            f"aten.max.dim({F4}, 2)",
+            f"aten.max.dim({F4}, 1, true)",
+            f"aten.max.dim({F4}, 0, true)",
+            "{ m = aten.max.dim(float32[1,3,8,8], 2, true)  y = aten.relu.default(m[0])  k = operator.getitem(m, 1) }",
             "aten.max.dim(int8[1,3,8,8], 2, true)",
             "aten.max.dim(uint8[1,3,8,8], 2, true)",
             "aten.max.dim(float32[3,8,8], 2, true)",
@@ -765,6 +790,8 @@ def _maths() -> dict[str, list[str]]:
         "relu.default": [
             *common("aten.relu.default({})"),
             *quantizable("aten.relu.default(a)", "int8[2,3]"),
+            "{ " + f"a = {dqt('int8[2,3]')}  y = aten.relu.default(a)  r = "
+            + qa("y", "[2, 3]", "constant float32[1]", "constant int64[1]") + " }",
             "aten.relu.default(int64[2,3])",
         ],
     }
@@ -852,3 +879,7 @@ def all_probes() -> Iterator[Probe]:
     yield Probe("linear.default", dynamic("aten.linear.default(d, v)", "float32[2,8]", weight), ("q", "d"))
     norm = bn(IMAGE, *["constant float32[4]"] * 4)
     yield Probe("_native_batch_norm_legit_no_training.default", "{ n = " + norm + "  y = aten.relu.default(n[0]) }")
+    after = "{ y = aten.linear.default(float32[2,4,8], constant float32[4,8])  n = "
+    yield Probe(
+        "_native_batch_norm_legit_no_training.default", after + bn("y", *["constant float32[4]"] * 4) + " }", ("y",)
+    )
