@@ -33,6 +33,7 @@ def test_reasons_are_needed() -> None:
         assert living, pattern
 
 
+@pytest.mark.full
 def test_the_unchanged_rules_show_nothing() -> None:
     """The judging itself: rules without a change are told apart by no case."""
     from tests.agreement.checks import loaded
