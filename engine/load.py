@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Union
 
@@ -20,6 +20,7 @@ from apportion.engine.compile.units import (
     unreadable,
 )
 from apportion.engine.errors import RulesError, RulesNotFoundError
+from apportion.engine.ops.schemas import schemas_of
 from apportion.engine.plugins import plugin_rules
 from apportion.grammar import tree
 from apportion.grammar.diagnostics import Diagnostic, Severity, Span, nearest
@@ -57,7 +58,7 @@ def with_options(rules: RuleSet, options: Mapping[str, Any] | None) -> RuleSet:
     """The same rules with other options: those given here, the rest as they were. Raises OptionError."""
     if rules.program is None:
         raise RulesError([_error(f"{rules.name} was not loaded from a text")])
-    return compile_program(rules.program, {**rules.options, **(options or {})})
+    return _compiled(rules.program, {**rules.options, **(options or {})})
 
 
 def check_file(name_or_path: Location) -> list[Diagnostic]:
@@ -76,8 +77,10 @@ def check_file(name_or_path: Location) -> list[Diagnostic]:
 
 def is_library(name_or_path: Location) -> bool:
     """Has the file no `backend` statement? Raises RulesNotFoundError where there is no such file."""
-    root = _read(name_or_path).root
-    return root is not None and not any(isinstance(s, tree.BackendDecl) for s in root.file.statements)
+    program = _read(name_or_path)
+    if program.root is None or not program.complete:
+        return False
+    return not any(isinstance(s, tree.BackendDecl) for s in program.root.file.statements)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------
@@ -135,7 +138,47 @@ def _backend(program: Program, options: Mapping[str, Any] | None) -> RuleSet:
     problem = _emptiness(program) or _no_backend(program)
     if problem is not None and program.complete:
         raise RulesError([problem, *program.diagnostics])
-    return compile_program(program, options)
+    return _compiled(program, options)
+
+
+# --- compiled once ---------------------------------------------------------------------------------------------
+
+_KEPT = 64
+_COMPILED: dict[Any, tuple[RuleSet, tuple[int, ...]]] = {}
+
+
+def _compiled(program: Program, options: Mapping[str, Any] | None) -> RuleSet:
+    """The rules of these texts under these options, checked once in a process.
+
+    They are checked again where libraries have registered more of the ops that they name since.
+    """
+    try:
+        key = tuple((u.source.name, u.source.text) for u in program.units), _options_key(options or {})
+        known = _COMPILED.get(key)
+    except TypeError:  # an option's value that can't be hashed: whether it fits is for the compiler to say
+        return compile_program(program, options)
+    if known is not None and known[1] == _registered(known[0]):
+        return known[0]
+    rules = compile_program(program, options)
+    while len(_COMPILED) >= _KEPT:
+        del _COMPILED[next(iter(_COMPILED))]
+    _COMPILED[key] = rules, _registered(rules)
+    return rules
+
+
+def _options_key(options: Mapping[str, Any]) -> tuple[Any, ...]:
+    found = []
+    for name, value in sorted(options.items()):
+        items: Iterable[Any] = value if isinstance(value, (set, frozenset, list, tuple)) else (value,)
+        found.append((name, type(value), tuple(sorted(((type(v).__name__, v) for v in items), key=str))))
+    return tuple(found)
+
+
+def _registered(rules: RuleSet) -> tuple[int, ...]:
+    """How many overloads are registered of each op that the rules name."""
+    names = set(rules.declared).union(*(rule.pattern.mentioned for rule in (*rules.rules, *rules.invariants)))
+    bases = {tuple(name.split(".")[:2]) for name in names if name.count(".") >= 2}
+    return tuple([len(schemas_of(*base)) for base in sorted(bases)])
 
 
 def _emptiness(program: Program) -> Diagnostic | None:
