@@ -15,6 +15,7 @@ was broken off goes on. The exit status is 1 if anything disagrees.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -31,6 +32,7 @@ console = Console(highlight=False)
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what was asked for; the number of failing parts decides the exit status."""
+    logging.getLogger("apportion").setLevel(logging.ERROR)
     parser = argparse.ArgumentParser(prog="python -m tests.agreement", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"one of {', '.join(MODELS)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -30,8 +29,6 @@ __all__ = [
     "run_row",
     "show_options",
 ]
-
-logging.getLogger("apportion").setLevel(logging.ERROR)
 
 OPTION_MODELS = (
     "linear_stack",
