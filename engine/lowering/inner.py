@@ -29,7 +29,7 @@ from apportion.engine.lowering.cut import NO_COPY, Cut
 from apportion.engine.lowering.owner import CONSTANT_KINDS, Owner
 from apportion.engine.tag import TAG
 
-__all__ = ["argument_of", "call_graph", "program_of", "ranges_in"]
+__all__ = ["argument_of", "call_graph", "program_of", "ranges_in", "without_outputs", "writable"]
 
 _SCRATCH = (TAG, NO_COPY)
 
@@ -185,3 +185,30 @@ def call_graph(inputs: int, outputs: int) -> list[ModuleCallEntry]:
     out_spec = pytree.tree_structure(tuple(range(outputs)))
     signature = ModuleCallSignature(inputs=[], outputs=[], in_spec=in_spec, out_spec=out_spec)
     return [ModuleCallEntry("", signature)]
+
+
+def writable(program: ExportedProgram) -> ExportedProgram:
+    """The program as PyTorch can write it: one that gives nothing gives None instead. Changes the graph it is given."""
+    if program.graph_signature.output_specs:
+        return program
+    return _giving(program, (None,), [OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument(name="", value=None), None)])
+
+
+def without_outputs(program: ExportedProgram) -> ExportedProgram:
+    """What `writable` was given, for a program that gave nothing."""
+    return _giving(program, (), [])
+
+
+def _giving(program: ExportedProgram, results: tuple[Any, ...], specs: list[OutputSpec]) -> ExportedProgram:
+    program.graph.output_node().args = (results,)
+    signature = ExportGraphSignature(input_specs=program.graph_signature.input_specs, output_specs=specs)
+    return ExportedProgram(
+        root=program.graph_module,
+        graph=program.graph,
+        graph_signature=signature,
+        state_dict=program.state_dict,
+        range_constraints=program.range_constraints,
+        module_call_graph=call_graph(len(signature.user_inputs), len(results)),
+        constants=program.constants,
+        verifiers=[program.verifier],
+    )

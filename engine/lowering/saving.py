@@ -28,7 +28,7 @@ from apportion.engine.lowering.call import apportion_call_delegate, attach
 from apportion.engine.lowering.copies import copied
 from apportion.engine.lowering.errors import BackendNotFoundError, FormatError
 from apportion.engine.lowering.find import backend_named
-from apportion.engine.lowering.inner import ranges_in
+from apportion.engine.lowering.inner import ranges_in, without_outputs, writable
 from apportion.engine.lowering.module import LoweredBackendModule
 from apportion.engine.result import CompileSpec
 from apportion.engine.version import __version__
@@ -41,9 +41,12 @@ _MANIFEST = "apportion.json"
 
 _library = torch.library.Library("apportion", "DEF")
 _library.define("delegate(int number, str kinds, Tensor[] tensors, SymInt[] sizes) -> Tensor[]")
+# PyTorch can't read an empty list of results.
+_library.define("delegate.nothing(int number, str kinds, Tensor[] tensors, SymInt[] sizes) -> ()")
 
 
 @torch.library.impl(_library, "delegate", "CompositeExplicitAutograd")
+@torch.library.impl(_library, "delegate.nothing", "CompositeExplicitAutograd")
 def _never(number: int, kinds: str, tensors: list[torch.Tensor], sizes: list[int]) -> list[torch.Tensor]:
     raise RuntimeError("a lowered program that is read without apportion.engine.load has no delegates to call")
 
@@ -113,7 +116,7 @@ class _Writer:
         tensors = [arg for arg, kind in zip(operands, kinds, strict=False) if kind == "t"]
         sizes = [arg for arg, kind in zip(operands, kinds, strict=False) if kind == "s"]
         number = self._number(lowered, str(holder.target), node)  # type: ignore[union-attr]
-        node.target = torch.ops.apportion.delegate.default
+        node.target = torch.ops.apportion.delegate.default if node.users else torch.ops.apportion.delegate.nothing
         node.args = (number, "".join(kinds), tensors, sizes)
         if not holder.users:  # type: ignore[union-attr]
             module.graph.erase_node(holder)  # type: ignore[arg-type]
@@ -124,7 +127,7 @@ class _Writer:
             return known
         number = self.numbers[id(lowered)] = len(self.delegates)
         self.parts[f"delegates/{number}"] = lowered.processed_bytes
-        self.parts[f"originals/{number}.pt2"] = _exported_bytes(_without_weights(lowered.original_module))
+        self.parts[f"originals/{number}.pt2"] = _exported_bytes(writable(_without_weights(lowered.original_module)))
         handles = lowered.meta.get("debug_handle_map")
         self.delegates.append({
             "name": name,
@@ -133,6 +136,7 @@ class _Writer:
             "debug_handle": node.meta.get("debug_handle"),
             "debug_handle_map": None if handles is None else [[key, list(value)] for key, value in handles.items()],
             "named_data": _named_data(lowered),
+            "gives_nothing": not lowered.original_module.graph_signature.output_specs,
         })
         return number
 
@@ -259,6 +263,7 @@ def _read(path: Any, data: bytes) -> ExportedProgram:
 
 def _delegate(number: int, entry: Mapping[str, Any], parts: Mapping[str, bytes]) -> LoweredBackendModule:
     original = torch.export.load(io.BytesIO(parts[f"originals/{number}.pt2"]))
+    original = without_outputs(original) if entry["gives_nothing"] else original
     specs = [CompileSpec(key, base64.b64decode(value)) for key, value in entry["compile_specs"]]
     data = entry["named_data"]
     named = None if data is None else {key: base64.b64decode(value) for key, value in data.items()}
@@ -274,7 +279,7 @@ def _with_delegates(
     module = program.graph_module
     for _, one in graphs_of(module):
         for node in list(one.graph.nodes):
-            if node.target is torch.ops.apportion.delegate.default:
+            if node.target in (torch.ops.apportion.delegate.default, torch.ops.apportion.delegate.nothing):
                 _restore(one, node, delegates[node.args[0]], entries[node.args[0]])
         one.recompile()
     return _with_module(program, module)
@@ -293,7 +298,7 @@ def _restore(module: fx.GraphModule, node: fx.Node, lowered: LoweredBackendModul
         holder = module.graph.create_node("get_attr", name, name=name)
         holder.meta["val"] = None
         call = module.graph.call_function(apportion_call_delegate, (holder, *operands))
-    call.meta = dict(node.meta)
+    call.meta = {"val": [], **node.meta}
     if entry["debug_handle"] is not None:
         call.meta["debug_handle"] = entry["debug_handle"]
     node.replace_all_uses_with(call)
