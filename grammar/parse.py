@@ -44,10 +44,17 @@ MAX_INSERTED = 4
 
 @frozen
 class ParseResult:
-    """`file` is the tree, or None where there are errors; `diagnostics` are in the order of the text."""
+    """`file` is the tree, or None where there are errors; `diagnostics` are in the order of the text.
+
+    Where there are errors, `sound` has the statements that are whole, so that these can be checked in the same run, and
+    `lost` the names that the others define, or None where that could be any: a `use` is among them. `sound` is None
+    where the text could not be read at all.
+    """
 
     file: tree.File | None
     diagnostics: tuple[Diagnostic, ...] = ()
+    sound: tree.File | None = None
+    lost: frozenset[str] | None = frozenset()
 
     @property
     def ok(self) -> bool:
@@ -103,12 +110,17 @@ def parse(text: str, name: str = "<string>") -> ParseResult:
         return ParseResult(None, (_too_long(name, text),))
     run = _Run(source, "file")
     statements = run.result()
+    whole = Span(source, 0, len(text))
     if run.diagnostics:
-        return ParseResult(None, _sorted(run.diagnostics))
+        sound, lost = _sound(run)
+        return ParseResult(None, _sorted(run.diagnostics), tree.File(span=whole, statements=sound, comments=()), lost)
     comments = tuple(comments_between(text, run.lexemes))
-    file = tree.File(span=Span(source, 0, len(text)), statements=statements, comments=comments)
+    file = tree.File(span=whole, statements=statements, comments=comments)
     found = check_tree(file)
-    return ParseResult(None if found else file, _sorted(found))
+    if not found:
+        return ParseResult(file)
+    sound, lost = _sound(run)
+    return ParseResult(None, _sorted(found), tree.File(span=whole, statements=sound, comments=()), lost)
 
 
 def parse_expression(text: str, name: str = "<expression>") -> tuple[tree.Expr | None, tuple[Diagnostic, ...]]:
@@ -119,6 +131,62 @@ def parse_expression(text: str, name: str = "<expression>") -> tuple[tree.Expr |
     expression = run.result()
     found = run.diagnostics or check_tree(expression)
     return (None if found else expression), _sorted(found)
+
+
+# --- what is whole in a text with errors -----------------------------------------------------------------------
+
+
+def _sound(run: _Run) -> tuple[tuple[tree.Statement, ...], frozenset[str] | None]:
+    """The statements that are whole, each read by itself, and the names that the rest of the text defines."""
+    statements: list[tree.Statement] = []
+    lost: set[str] = set()
+    a_use = False
+    for piece in _pieces(run.read):
+        start, end = piece[0].span.start, piece[-1].span.end
+        found = None
+        if not any(start <= offset < end for offset in run.left_out):
+            found = _statements(run.source, piece)
+        if found is None or any(check_tree(statement) for statement in found):
+            lost |= _defined(piece)
+            a_use |= piece[0].type == "USE"
+        else:
+            statements += found
+    return tuple(statements), None if a_use else frozenset(lost)
+
+
+def _pieces(lexemes: list[Lexeme]) -> Iterator[list[Lexeme]]:
+    """The text cut before every word that only starts a statement, whatever the braces say."""
+    piece: list[Lexeme] = []
+    for lexeme, following in zip(lexemes, [*lexemes[1:], None], strict=True):
+        if piece and lexeme.type in FILE_ONLY and (following is None or following.type != "DOT"):
+            yield piece
+            piece = []
+        piece.append(lexeme)
+    if piece:
+        yield piece
+
+
+def _statements(source: Source, piece: list[Lexeme]) -> tuple[tree.Statement, ...] | None:
+    parser = _language().lark.parse_interactive("", start="file")
+    end = piece[-1].span.end
+    try:
+        for lexeme in piece:
+            parser.feed_token(lexeme)
+        found: tuple[tree.Statement, ...] = parser.feed_token(make_lexeme(source, "$END", "", end, end))
+    except UnexpectedToken:
+        return None
+    return found
+
+
+def _defined(piece: list[Lexeme]) -> frozenset[str]:
+    """The names that stand where a name is defined: after a keyword, or after what may be a mistyped one."""
+    if piece[0].type in ("DECLARE", "META"):
+        return frozenset(lexeme.text for lexeme in piece if lexeme.type == "NAME")
+    return frozenset(
+        after.text
+        for before, after in zip(piece, piece[1:], strict=False)
+        if after.type == "NAME" and (before.type in STATEMENTS or before.type == "NAME")
+    )
 
 
 def _too_long(name: str, text: str) -> Diagnostic:
@@ -141,6 +209,7 @@ class _Run:
     lexemes: list[Lexeme] = field(factory=list)
     diagnostics: list[Diagnostic] = field(factory=list)
     left_out: list[int] = field(factory=list)
+    read: list[Lexeme] = field(factory=list)
     position: int = 0
     inserted: int = 0
 
@@ -151,6 +220,7 @@ class _Run:
         tokens: Iterator[Token] = iter(parser.lexer_thread.lex(parser.parser_state))
         lexed = read_lexemes(self.source, tokens, language.keywords)
         self.lexemes, self.diagnostics = lexed.lexemes, lexed.diagnostics
+        self.read = list(lexed.lexemes)
         self.left_out = [d.span.start for d in lexed.diagnostics if d.span is not None]
         if lexed.stopped:
             return None

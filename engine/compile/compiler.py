@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -28,6 +29,8 @@ from apportion.grammar.diagnostics import Diagnostic, Label, Severity, Span
 
 __all__ = ["compile_program"]
 
+_WORD = re.compile(r"\w+")
+
 StatementT = TypeVar("StatementT", bound=tree.Node)
 
 
@@ -36,10 +39,10 @@ def compile_program(program: Program, given: Mapping[str, Any] | None) -> RuleSe
 
     Raises RulesError with everything that is wrong, OptionError for options that do not fit.
     """
-    if program.root is None or not program.complete:
+    if program.root is None:
         raise RulesError(program.diagnostics)
     statements = [statement for statement, _ in program.statements]
-    tables = build_tables(statements, given)
+    tables = build_tables(statements, given if program.complete else None)
     scope = tables.scope
     _check_definitions(statements, scope)
     rules, absent = _rules(program, tables)
@@ -51,7 +54,7 @@ def compile_program(program: Program, given: Mapping[str, Any] | None) -> RuleSe
     preserve = PreservePolicy()
     for block in _of(tree.Preserve, program):
         preserve = compile_preserve(block, scope)
-    _raise_errors([*program.diagnostics, *scope.diagnostics])
+    _raise_errors([*program.diagnostics, *(d for d in scope.diagnostics if not _follows(d, program))])
     header = next((s for s in program.root.file.statements if isinstance(s, tree.BackendDecl)), None)
     return RuleSet(
         backend_id="" if header is None else header.id,
@@ -79,6 +82,13 @@ def _raise_errors(diagnostics: list[Diagnostic]) -> None:
     errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity is Severity.error]
     if errors:
         raise RulesError(sorted(errors, key=_place))
+
+
+def _follows(diagnostic: Diagnostic, program: Program) -> bool:
+    """Whether an error may be there only because a part of the program could not be read."""
+    if program.missing and diagnostic.code in ("A002", "A005", "A006"):
+        return True
+    return diagnostic.span is not None and not program.lost.isdisjoint(_WORD.findall(diagnostic.span.text))
 
 
 def _place(diagnostic: Diagnostic) -> tuple[str, int]:

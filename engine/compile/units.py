@@ -36,13 +36,15 @@ class Unit:
 class Program:
     """A file and all that it uses. `statements` are in the order of the text, each with its file, those of a used file
     at the place of its `use`; `root` is None where it could not be read. `complete` is unset where a part of the whole
-    is missing, so that names of it would only seem to be undefined."""
+    is missing, so that names of it would only seem to be undefined: those in `lost`, or, where `missing` is set, any."""
 
     root: Unit | None
     units: tuple[Unit, ...]
     statements: tuple[tuple[tree.Statement, Unit], ...]
     complete: bool
     diagnostics: tuple[Diagnostic, ...]
+    lost: frozenset[str] = frozenset()
+    missing: bool = False
 
 
 def shipped_folder() -> Path:
@@ -60,7 +62,10 @@ def read_program(text: str, name: str, folder: Path, path: Path | None = None) -
     reader = _Reader()
     key = None if path is None else _key(path)
     root = reader.unit(text, name, folder, key, is_root=True)
-    return Program(root, tuple(reader.units), tuple(reader.statements), reader.complete, tuple(reader.diagnostics))
+    return Program(
+        root, tuple(reader.units), tuple(reader.statements), reader.complete, tuple(reader.diagnostics),
+        frozenset(reader.lost), reader.missing,
+    )  # fmt: skip
 
 
 def read_text(path: Path) -> str:
@@ -100,7 +105,14 @@ class _Reader:
     done: set[str] = Factory(set)
     open: dict[str, Span | None] = Factory(dict)
     used_at: Span | None = None
-    complete: bool = True
+    broken: bool = False
+    missing: bool = False
+    lost: set[str] = Factory(set)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every statement of every file was read."""
+        return not (self.broken or self.missing)
 
     def error(self, code: str, span: Span | None, message: str, **more: object) -> None:
         """Record an error."""
@@ -109,21 +121,25 @@ class _Reader:
     def unit(self, text: str, name: str, folder: Path, key: str | None, *, is_root: bool) -> Unit | None:
         """Read one file, then what it uses."""
         if self._other_language(text, name):
-            self.complete = False
+            self.missing = True
             return None
         result = _parsed(text, name)
         self.diagnostics.extend(result.diagnostics)
-        if result.file is None:
-            self.complete = False
+        self.broken |= result.file is None
+        self.lost |= result.lost or set()
+        self.missing |= result.lost is None
+        file = result.file or result.sound
+        if file is None:
+            self.missing = True
             return None
-        unit = Unit(result.file.span.source, result.file, is_root)
+        unit = Unit(file.span.source, file, is_root)
         self.units.append(unit)
-        if not self._check_structure(unit):
-            self.complete = False
+        if result.file is not None and not self._check_structure(unit):
+            self.missing = True
             return unit
         if key is not None:
             self.open[key] = self.used_at
-        for statement in result.file.statements:
+        for statement in file.statements:
             if isinstance(statement, tree.Use):
                 self._use(statement, folder)
             else:
@@ -161,7 +177,7 @@ class _Reader:
         except (OSError, ValueError) as error:
             message = f'`use "{use.path}"`: {unreadable(_shown(path), error)}'
             self.error("A010", use.span, message, help=_near(use.path, path))
-            self.complete = False
+            self.missing = True
             return
         self.done.add(key)
         outer, self.used_at = self.used_at, use.span
