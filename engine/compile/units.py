@@ -36,7 +36,7 @@ class Unit:
 class Program:
     """A file and all that it uses. `statements` are in the order of the text, each with its file, those of a used file
     at the place of its `use`; `root` is None where it could not be read. `complete` is unset where a part of the whole
-    is missing, so that names of it would only seem to be undefined: those in `lost`, or, where `missing` is set, any."""
+    is missing, so that names of it would only seem to be undefined: those in `lost`, or any where `missing` is set."""
 
     root: Unit | None
     units: tuple[Unit, ...]
