@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -14,7 +15,7 @@ from apportion.engine.compile.scope import FAR_SLOT, ROOT_SLOT
 from apportion.engine.emits import encode_spec_value
 from apportion.engine.facts import GraphFacts, Value, counterparts, moved, stays
 from apportion.engine.match import SOLUTION_LIMIT, STEP_LIMIT, GaveUp, Mismatch, Search, Solution
-from apportion.engine.reasons import Attempt, Cause
+from apportion.engine.reasons import Attempt, Cause, Detail, describe
 from apportion.engine.values import is_unknown
 
 __all__ = ["Attempts", "Candidate", "Emits", "Match", "Matcher", "run_steps"]
@@ -251,7 +252,7 @@ class Matcher:
         cause: Cause,
         progress: tuple[int, int],
         *,
-        detail: str | Mismatch | None = None,
+        detail: Detail = None,
     ) -> None:
         attempt = Attempt(cause, progress, rule.name, rule.name_span, detail=detail, backend=self.rules.backend_id)
         self.attempts.note(nodes, attempt)
@@ -263,9 +264,10 @@ class Matcher:
         for node in nodes:
             refused = self.refusal(node)
             if refused is not None:
-                self.attempts.note((node,), refused)
+                self.attempts.note((node,), self._refused(rule, refused))
                 others = tuple(n for n in nodes if n is not node)
-                self._note(rule, others, Cause.LOST, (3, 0), detail=f"what keeps `{node.name}` from being claimed")
+                detail = partial(_kept, node, refused)
+                self._note(rule, others, Cause.LOST, (3, 0), detail=detail)
                 return None
             wrong = self.branches(node, rule)
             if wrong is not None:
@@ -291,6 +293,12 @@ class Matcher:
                 return None
         emits = self._emits(rule, frame, nodes)
         return None if emits is None else Match(rule, root, frame, nodes, solution.shared, emits)
+
+    def _refused(self, rule: CompiledRule, refused: Attempt) -> Attempt:
+        """That an earlier backend has a node, as the attempt of the rule that wanted it too."""
+        if refused.cause is not Cause.LOST:
+            return refused
+        return evolve(refused, rule=rule.name, span=rule.name_span, backend=self.rules.backend_id)
 
     def _failure(
         self, cause: Cause, progress: tuple[int, int], name: str, failed: Requirement, frame: list[Any]
@@ -378,6 +386,12 @@ _EMPTY_FRAME: list[Any] = [None] * 8
 
 def _op_name(node: Value) -> str:
     return "" if node.op is None else node.op.name
+
+
+def _kept(node: Value, refused: Attempt) -> str:
+    if refused.cause is Cause.LOST:
+        return f"{refused.detail} and took `{node.name}`"
+    return f"what keeps `{node.name}`: {describe(refused)}"
 
 
 def _stays(attempt: Attempt | None) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from attrs import define, field, frozen
 
 from apportion.engine.candidates import Attempts, Candidate, Emits, Matcher
 from apportion.engine.compile.rulesets import CompiledRule, RuleSet
 from apportion.engine.facts import GraphFacts, Value
-from apportion.engine.merge import Flow, Unit, interleaved, merge
+from apportion.engine.merge import Flow, Unit, interleaved, merge, path_around
 from apportion.engine.reasons import Attempt, Cause
 from apportion.engine.resolve import Loss, resolve
 from apportion.engine.settle import Block, Group, settle
@@ -123,24 +124,32 @@ def _emits(members: list[Candidate]) -> Emits:
 def _withdraw_interleaved(this: _Round, blocks: list[Block]) -> bool:
     if all(len(block.nodes) == 1 for block in blocks):
         return False
-    losers = interleaved(this.flow, [_unit(block) for block in blocks], this.fixed)
+    units = [_unit(block) for block in blocks]
+    losers = interleaved(this.flow, units, this.fixed)
+    standing = [*this.fixed, *(unit.nodes for index, unit in enumerate(units) if index not in losers)]
     for index in sorted(losers):
         for candidate in blocks[index].candidates:
             match = candidate.current()
             if match is None:
                 continue
-            names = ", ".join(f"`{node.name}`" for node in match.claimed)
             attempt = Attempt(
                 Cause.INTERLEAVED,
                 (5, 0),
                 candidate.rule.name,
                 candidate.rule.name_span,
-                detail=f"as one piece {names} would wait for itself",
+                detail=partial(_way_around, this, standing, units[index].nodes),
                 backend=this.rules.backend_id,
             )
             this.attempts.note(match.claimed, attempt)
             candidate.withdraw()
     return bool(losers)
+
+
+def _way_around(this: _Round, standing: Sequence[Sequence[int]], nodes: Sequence[int]) -> str:
+    """Why nodes can't be one piece beside what stands: the way that leads out of them and back."""
+    path = path_around(this.flow, standing, nodes)
+    inside, outside = (", ".join(f"`{this.graph.calls[position].name}`" for position in some) for some in (nodes, path))
+    return f"as one piece {inside} would wait for itself, by way of {outside}"
 
 
 def _note_losses(this: _Round, losses: list[Loss]) -> None:

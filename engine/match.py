@@ -41,13 +41,17 @@ class Solution:
 
 @frozen(eq=False)
 class Mismatch:
-    """Where the search came furthest: the term that did not fit, what stood there, the nodes matched until then."""
+    """Where the search came furthest: the term that did not fit, what stood there, the nodes matched until then.
+
+    `argument` names the argument where a literal differs or nothing stands there, or says that a user is not there.
+    """
 
     term: p.Term
     found: Any
     claimed: tuple[Value, ...]
     depth: int
     extra_user: Value | None = None
+    argument: str | None = None
 
 
 @frozen(eq=False)
@@ -174,11 +178,12 @@ class Search:
                 self._undo(0, 0)
                 return
 
-    def _note(self, term: p.Term, argument: Any) -> None:
+    def _note(self, term: p.Term, argument: Any, name: str | int | None = None) -> None:
         depth = len(self.trail) + len(self.claims)
         if self.furthest is None or depth > self.furthest.depth:
             claimed = tuple(dict.fromkeys(value for value, _ in self.claims))
-            self.furthest = Mismatch(term, argument, claimed, depth)
+            shown = name if isinstance(name, str) else None
+            self.furthest = Mismatch(term, argument, claimed, depth, argument=shown)
 
     def _undo(self, trail: int, claims: int) -> None:
         while len(self.trail) > trail:
@@ -306,7 +311,7 @@ def _op(search: Search, term: p.OpTerm, argument: Any, k: int | None, rest: Goal
         return _FAIL
     search.claims.append((argument, term.shared))
     layout = term.layouts.get(op.name, term.layout)
-    pairs = _arguments(argument, layout)
+    pairs = _arguments(search, argument, layout)
     if pairs is None:
         return _FAIL
     goals = rest
@@ -317,7 +322,10 @@ def _op(search: Search, term: p.OpTerm, argument: Any, k: int | None, rest: Goal
                 remaining.remove(found)
         goals = (term.rest, tuple(remaining), k, goals)
     if len(pairs) >= 2 and _operands(layout) and is_commutative(argument):
-        return _orders(pairs, k, goals)
+        orders = _orders(pairs, k, goals)
+        if orders is _FAIL:
+            search._note(*_unfit(pairs))
+        return orders
     for sub, found in pairs:
         if not _can(sub, found):
             search._note(sub, found)
@@ -325,7 +333,9 @@ def _op(search: Search, term: p.OpTerm, argument: Any, k: int | None, rest: Goal
     return _push(pairs, k, goals)
 
 
-def _arguments(node: Value, layout: tuple[tuple[str | int, p.Term], ...]) -> list[tuple[p.Term, Any]] | None:
+def _arguments(
+    search: Search, node: Value, layout: tuple[tuple[str | int, p.Term], ...]
+) -> list[tuple[p.Term, Any]] | None:
     """The terms of a layout with what stands there; None where a literal differs or an argument is missing."""
     arguments = node.arguments
     pairs: list[tuple[p.Term, Any]] = []
@@ -333,14 +343,17 @@ def _arguments(node: Value, layout: tuple[tuple[str | int, p.Term], ...]) -> lis
         if isinstance(key, int):
             values = list(arguments.values())
             if key >= len(values):
+                search._note(sub, None)
                 return None
             found = values[key]
         elif key in arguments:
             found = arguments[key]
         else:
+            search._note(sub, None, key)
             return None
         if isinstance(sub, p.LiteralTerm) and isinstance(key, str) and node.op is not None:
             if isinstance(found, Value) or not same(normalise_literal(node.op, key, sub.value, _rank(node)), found):
+                search._note(sub, found, key)
                 return None
         elif not isinstance(sub, p.AnyTerm):
             pairs.append((sub, found))
@@ -372,6 +385,13 @@ def _orders(pairs: list[tuple[p.Term, Any]], k: int | None, goals: Goals) -> Any
     if not orders:
         return _FAIL
     return orders[0] if len(orders) == 1 else orders
+
+
+def _unfit(pairs: list[tuple[p.Term, Any]]) -> tuple[p.Term, Any]:
+    """Of two operands that fit in no order: the term that neither fits, with the operand that is nearest to it."""
+    (left, a), (right, b), *_ = pairs
+    term = next((t for t in (left, right) if not _can(t, a) and not _can(t, b)), left)
+    return term, next((x for x in (a, b) if isinstance(x, Value) and x.node.op is not None), a)
 
 
 def _push(pairs: Iterable[tuple[p.Term, Any]], k: int | None, goals: Goals) -> Goals:
@@ -500,7 +520,10 @@ def _look(search: Search, term: _Look, argument: Any, k: int | None, rest: Goals
             if isinstance(start, Value):
                 _users_within(start, sink.depth, found)
     nodes = sorted(found, key=lambda v: v.position)
-    return [(sink.term, _root_value(sink.term, node), None, rest) for node in nodes if _can(sink.term, node)] or _FAIL
+    starts = [(sink.term, _root_value(sink.term, node), None, rest) for node in nodes if _can(sink.term, node)]
+    if not starts:
+        search._note(sink.term, None, "a user")
+    return starts or _FAIL
 
 
 def _users_within(start: Value, depth: int, found: dict[Value, None]) -> None:

@@ -18,7 +18,7 @@ from apportion.engine.facts import GraphFacts, ProgramFacts, Value
 from apportion.engine.mixed import has_partitioners, partition_mixed
 from apportion.engine.order import flow_of
 from apportion.engine.programs import methods_of
-from apportion.engine.reasons import Attempt, Cause, describe, show_value
+from apportion.engine.reasons import Attempt, Cause, describe, inner_only, show_value
 from apportion.engine.report import BackendCoverage, NodeReason, Report
 from apportion.engine.result import CompileSpec, DelegationSpec, Partition, PartitionResult
 from apportion.engine.settle import Border, Group
@@ -364,7 +364,7 @@ def _lost_to(owner: str) -> Attempt:
 
 def _reason(method: str, node: Value, run: Deciding, sets: Sequence[RuleSet]) -> NodeReason:
     op = _op_name(node)
-    attempt = run.barred.get(node) or run.attempts.of(node) or _unnamed(node, op, sets)
+    attempt = run.barred.get(node) or run.attempts.of(node) or _unnamed(node, op, sets, run.attempts.of)
     return NodeReason(
         method,
         node.graph.path,
@@ -382,10 +382,12 @@ def _reason(method: str, node: Value, run: Deciding, sets: Sequence[RuleSet]) ->
     )
 
 
-def _unnamed(node: Value, op: str, sets: Sequence[RuleSet]) -> Attempt:
+def _unnamed(
+    node: Value, op: str, sets: Sequence[RuleSet], at: Callable[[Value], Attempt | None]
+) -> Attempt:
     """No rule came near: either none names the op, or only as a part of something larger."""
     for rules in sets:
         for rule in rules.rules:
             if op in rule.pattern.mentioned:
-                return Attempt(Cause.INNER_ONLY, (0, 0), rule.name, rule.name_span, backend=rules.backend_id)
+                return inner_only(rule, rules.backend_id, node, at)
     return Attempt(Cause.NO_RULE, (0, 0), detail=op, backend=" or ".join(rules.backend_id for rules in sets))

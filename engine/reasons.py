@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Any
+from typing import Any, Union
 
 import torch
 from attrs import evolve, frozen
 
 from apportion.engine.compile import patterns as p
 from apportion.engine.compile.dtypes import dtype_name
-from apportion.engine.compile.rulesets import Cutoff, Requirement
+from apportion.engine.compile.rulesets import CompiledRule, Cutoff, Requirement
 from apportion.engine.facts import Value, counterparts, moved
 from apportion.engine.match import Mismatch
 from apportion.engine.values import Unknown
 from apportion.grammar.diagnostics import Span
 
-__all__ = ["Attempt", "Cause", "describe", "show"]
+__all__ = ["Attempt", "Cause", "Detail", "describe", "inner_only", "show"]
 
 
 class Cause(str, Enum):
@@ -45,14 +45,17 @@ class Cause(str, Enum):
     INNER_ONLY = "inner node"
 
 
+Detail = Union[str, Mismatch, Callable[[], str], None]
+
+
 @frozen(eq=False)
 class Attempt:
     """One way in which a node was nearly claimed.
 
     `progress` orders attempts: the one that came furthest is the node's reason. `frame` are the bindings that the
-    condition saw, `observed` closures over them; `detail` a sentence, or the `Mismatch` of a pattern. `of` is the rule
-    whose match broke the invariant called `rule`; `failed` the condition itself. Where there is a `root`, all of it is
-    about that node, and the attempt stands for the nodes that are like it.
+    condition saw, `observed` closures over them; `detail` a sentence, what makes it when it is asked for, or the
+    `Mismatch` of a pattern. `of` is the rule whose match broke the invariant called `rule`; `failed` the condition
+    itself. Where there is a `root`, all of it is about that node; the attempt stands for the nodes that are like it.
     """
 
     cause: Cause
@@ -63,7 +66,7 @@ class Attempt:
     because: str | None = None
     observed: tuple[tuple[str, Callable[[list[Any]], Any]], ...] = ()
     frame: list[Any] | None = None
-    detail: str | Mismatch | None = None
+    detail: Detail = None
     backend: str = ""
     of: str | None = None
     failed: Requirement | Cutoff | None = None
@@ -150,14 +153,19 @@ def _mismatch(attempt: Attempt) -> str:
         return f"{_of(attempt)} wants `{show(found.found)}` for itself, but `{found.extra_user.name}` uses it too"
     if isinstance(found.found, Value) and found.depth >= 1 << 30:
         return f"{_of(attempt)} wants `{show(found.found)}` for itself, but it is an output of the graph"
-    return f"{_of(attempt)} did not fit: {_expected(found.term)}, and {_stands(found.found)} stands there"
+    what = _expected(found.term)
+    if found.argument is not None:
+        what = what.replace("was expected", f"was expected as {found.argument}")
+    if found.found is None and not isinstance(found.term, p.LiteralTerm):
+        return f"{_of(attempt)} did not fit: {what}, and there is none"
+    return f"{_of(attempt)} did not fit: {what}, and {_stands(found.found)} stands there"
 
 
 def _expected(term: p.Term) -> str:
     match term:
         case p.OpTerm():
             return f"`{term.text}` was expected"
-        case p.BindTerm() | p.ComputeTerm() | p.OptionalTerm():
+        case p.BindTerm() | p.ComputeTerm() | p.OptionalTerm() | p.ThroughTerm():
             return _expected(term.term)
         case p.AlternativesTerm():
             texts = dict.fromkeys(_expected(t).removesuffix(" was expected") for t in term.terms)
@@ -170,8 +178,10 @@ def _expected(term: p.Term) -> str:
             return "the value bound before was expected"
         case p.ListTerm():
             return f"a list of {len(term.items)} was expected"
+        case p.EachTerm():
+            return f"a list, of which each is as {_expected(term.term)}"
         case _:
-            return "something else was expected"
+            return "another value was expected"
 
 
 def _stands(found: Any) -> str:
@@ -181,6 +191,51 @@ def _stands(found: Any) -> str:
     return f"`{show(found)}`"
 
 
+def inner_only(rule: CompiledRule, backend: str, node: Value, at: Callable[[Value], Attempt | None]) -> Attempt:
+    """Why a rule that names a node's op only inside of a pattern did not take the node: what it wants around it, and
+    what is there. `at` gives the attempt that came furthest at a node."""
+    op = node.op.name if node.op is not None else node.name
+    around = [term for choice in rule.pattern.choices for sink in (choice.root, *choice.others)
+              for term in _around(sink.term, op)]
+    wanted = " or ".join(dict.fromkeys(f"`{term.text}`" for term in around))
+    detail = f" ({wanted} around it)" if wanted else ""
+    users = node.users
+    near = [user for user in users if any(t.ops is None or (user.op and user.op.name in t.ops) for t in around)]
+    attempt = next((a for a in map(at, near) if a is not None and rule.name in (a.rule, a.of)), None)
+    if attempt is not None:
+        detail += f"; at its user `{near[0].name}`: {describe(attempt)}"
+    elif near or not wanted:
+        detail += ", which does not match here"
+    elif users:
+        detail += ", and " + ", ".join(map(_stands, users)) + (" uses it here" if len(users) == 1 else " use it here")
+    else:
+        detail += ", and nothing uses it here"
+    return Attempt(Cause.INNER_ONLY, (0, 0), rule.name, rule.name_span, detail=detail, backend=backend)
+
+
+def _around(term: p.Term, op: str) -> Iterator[p.OpTerm]:
+    """The calls of a pattern that an op may be an argument of."""
+    waiting: list[tuple[p.Term, p.OpTerm | None]] = [(term, None)]
+    seen: set[tuple[int, int]] = set()
+    while waiting:
+        current, outer = waiting.pop()
+        if (id(current), id(outer)) in seen:
+            continue
+        seen.add((id(current), id(outer)))
+        if isinstance(current, p.OpTerm):
+            if outer is not None and op in (current.ops or ()):
+                yield outer
+            outer = current
+        elif isinstance(current, p.ThroughTerm) and outer is not None and op in current.ops:
+            yield outer
+        waiting.extend((inner, outer) for inner in p.subterms(current))
+
+
+def _said(attempt: Attempt) -> str:
+    detail = attempt.detail
+    return detail() if callable(detail) else str(detail)
+
+
 _WORDS: dict[Cause, Callable[[Attempt], str]] = {
     Cause.NO_RULE: lambda a: f"no rule of {a.backend} names {a.detail}",
     Cause.PATTERN: _mismatch,
@@ -188,8 +243,8 @@ _WORDS: dict[Cause, Callable[[Attempt], str]] = {
     Cause.GIVEN: lambda a: f"{_of(a)} asks for surroundings that are not there",
     Cause.INVARIANT: lambda a: _failed(a, "is an invariant,"),
     Cause.EMIT: lambda a: _failed(a, "emits"),
-    Cause.LOST: lambda a: f"{_of(a)} matched, and lost to {a.detail}",
-    Cause.INTERLEAVED: lambda a: f"{_of(a)} matched, and is interleaved with another match: {a.detail}",
+    Cause.LOST: lambda a: f"{_of(a)} matched, and lost to {_said(a)}",
+    Cause.INTERLEAVED: lambda a: f"{_of(a)} matched, and is interleaved with others: {_said(a)}",
     Cause.POST_CONDITION: lambda a: _failed(a, "requires of its partition"),
     Cause.TRIMMED: lambda a: _held(a, "trims it from its partition"),
     Cause.REJECTED: lambda a: _held(a, "rejects its partition"),
@@ -201,5 +256,5 @@ _WORDS: dict[Cause, Callable[[Attempt], str]] = {
     Cause.MUTATION: lambda a: f"{_of(a)} matched, and {a.detail}",
     Cause.BRANCHES: lambda a: f"{_of(a)} matched, and its branches are not wholly claimed: {a.detail}",
     Cause.GAVE_UP: lambda a: f"{_of(a)}: the search gave up, {a.detail}",
-    Cause.INNER_ONLY: lambda a: f"{_of(a)} takes it only inside a larger pattern, which does not match here",
+    Cause.INNER_ONLY: lambda a: f"{_of(a)} takes it only inside a larger pattern{a.detail}",
 }

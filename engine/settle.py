@@ -308,7 +308,7 @@ class _Settling:
         if most is not None and len(groups) > most:
             ranked = sorted(groups, key=lambda g: (-len(g.nodes), g.nodes[0].position))
             for group in ranked[most:]:
-                self._drop(group, f"max_partitions is {most}, and {most} others are larger or earlier")
+                self._drop(group, f"max_partitions is {most}, and as many others are larger or earlier")
         return [g for g in groups if g.blocks]
 
     def _drop(self, group: Group, detail: str) -> None:

@@ -17,7 +17,7 @@ from apportion.engine.explain.explanation import Apart, Explanation, NodeExplana
 from apportion.engine.facts import GraphFacts, ProgramFacts, Value
 from apportion.engine.partition import Deciding, Run
 from apportion.engine.programs import methods_of
-from apportion.engine.reasons import Attempt, Cause, describe, show
+from apportion.engine.reasons import Attempt, Cause, describe, inner_only, show
 from apportion.engine.report import NodeReason
 from apportion.engine.result import PartitionResult
 from apportion.engine.sources import Rules, load_all
@@ -207,7 +207,8 @@ class Explainer:
                     order = (-known.progress[0], -known.progress[1], index, rule.position)
                     found.append((order, _rule_attempt(rule, rules, known)))
                 elif place.op in rule.pattern.mentioned:
-                    inner = Attempt(Cause.INNER_ONLY, (0, 0), rule.name, rule.name_span, backend=rules.backend_id)
+                    at = self.decided[place.method][1].attempts.of
+                    inner = inner_only(rule, rules.backend_id, place.node, at)
                     found.append(((0, 0, index, rule.position), _rule_attempt(rule, rules, inner)))
         yield from (attempt for _, attempt in sorted(found, key=lambda item: item[0]))
 

@@ -4,9 +4,9 @@ Works on plain integers: a `Flow` says which node waits for which, a `Unit` whic
 """
 
 from apportion.engine.merge.flow import Flow, Unit
-from apportion.engine.merge.interleave import interleaved, path_between
+from apportion.engine.merge.interleave import interleaved, path_around, path_between
 from apportion.engine.merge.merging import MERGE_MODES, merge
 from apportion.engine.merge.quotient import Cyclic
 from apportion.engine.merge.split import split
 
-__all__ = ["MERGE_MODES", "Cyclic", "Flow", "Unit", "interleaved", "merge", "path_between", "split"]
+__all__ = ["MERGE_MODES", "Cyclic", "Flow", "Unit", "interleaved", "merge", "path_around", "path_between", "split"]

@@ -8,7 +8,7 @@ from apportion.engine.merge.clusters import Budget, Clusters
 from apportion.engine.merge.flow import Flow, Unit, reversed_edges
 from apportion.engine.merge.quotient import Quotient, contract, group_edges, topological_order
 
-__all__ = ["interleaved", "path_between"]
+__all__ = ["interleaved", "path_around", "path_between"]
 
 
 def interleaved(flow: Flow, units: Sequence[Unit], fixed: Sequence[Sequence[int]] = ()) -> set[int]:
@@ -52,6 +52,28 @@ def path_between(flow: Flow, partitions: Sequence[Sequence[int]], a: int, b: int
         source, target = target, source
     steps = _shortest(reversed_edges(quotient.predecessors), source, target)
     return None if steps is None else _nodes_on(flow, quotient, steps)
+
+
+def path_around(flow: Flow, partitions: Sequence[Sequence[int]], nodes: Sequence[int]) -> list[int]:
+    """The nodes on a shortest way that leads out of `nodes` and back into them, where `partitions` (acyclic together)
+    are one piece each; empty without one."""
+    own = set(nodes)
+    quotient = contract(flow.predecessors, [group for group in partitions if own.isdisjoint(group)])
+    after = reversed_edges(quotient.predecessors)
+    inside = {quotient.node_of[node] for node in nodes}
+    came_from = {user: start for start in inside for user in after[start] if user not in inside}
+    queue = list(came_from)
+    for step in queue:
+        if not inside.isdisjoint(after[step]):
+            path = [next(user for user in after[step] if user in inside), step]
+            while path[-1] not in inside:
+                path.append(came_from[path[-1]])
+            return _nodes_on(flow, quotient, path[::-1])
+        for user in after[step]:
+            if user not in came_from and user not in inside:
+                came_from[user] = step
+                queue.append(user)
+    return []
 
 
 def _shortest(after: Sequence[Sequence[int]], source: int, target: int) -> list[int] | None:

@@ -1,4 +1,4 @@
-"""Ten small models and three rules files, for checks that every reason is there and true."""
+"""Ten small models and four rules files, for checks that every reason is there and true."""
 
 from __future__ import annotations
 
@@ -196,5 +196,31 @@ invariant floats_only {
   require all(i.dtype != int64 for i in y.inputs if i is tensor)  because "no 64-bit integers"
   require all(o is static for o in y.outputs)                     because "sizes are fixed ahead of time"
 }
+""",
+    "contested": """backend "Contested" language 1
+rule gated "a gate and what it lets through" {
+  match { g = aten.sigmoid.default(a)  y = aten.mul.Tensor(g, b) }
+}
+rule axpy {
+  match { p = aten.mul.Tensor(a, b)  y = aten.add.Tensor(p, c) }
+}
+rule fused {
+  match { p = aten.addmm.default(b, x, w)  y = aten.relu.default(p) }
+}
+rule scores {
+  match { p = aten.bmm.default(a, b)  v = aten.view.default(p, _)  y = aten.div.Tensor(v, 4.0) }
+}
+rule negative {
+  match y = aten.neg.default(x)
+  given u = aten.cat.default(*many)
+}
+rule lonely {
+  match y = aten.{tanh,relu,erf,clone,gelu}.default(x)
+  require len(nodes) > 1 because "a call costs more than it saves"
+}
+rule columns {
+  match y = aten.slice.Tensor(x, dim: 1)
+}
+partition { max_nodes = 3 }
 """,
 }
