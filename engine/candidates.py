@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from attrs import define, evolve, field, frozen
 
 from apportion.engine.compile.patterns import Pattern
 from apportion.engine.compile.rulesets import CompiledInvariant, CompiledRule, LetStep, Requirement, RuleSet, Step
-from apportion.engine.compile.scope import FAR_SLOT, ROOT_SLOT
+from apportion.engine.compile.scope import FAR_SLOT, NEAR_SLOT
 from apportion.engine.emits import encode_spec_value
-from apportion.engine.facts import GraphFacts, Value, counterparts, moved, stays
-from apportion.engine.match import SOLUTION_LIMIT, STEP_LIMIT, GaveUp, Mismatch, Search, Solution
+from apportion.engine.facts import GraphFacts, Value, stays
+from apportion.engine.found import Attempts, Candidate, Emits, Match, Near, Recording
+from apportion.engine.found import Step as Variant
+from apportion.engine.match import SOLUTION_LIMIT, STEP_LIMIT, GaveUp, Mismatch, Search, Sight, Solution
 from apportion.engine.reasons import Attempt, Cause, Detail, describe
 from apportion.engine.values import is_unknown
 
@@ -23,148 +24,44 @@ __all__ = ["Attempts", "Candidate", "Emits", "Match", "Matcher", "run_steps"]
 Refusal = Callable[[Value], Attempt | None]
 """Why a node is not on offer in this call, or None."""
 
-Emits = tuple[tuple[str, bytes], ...]
-
 
 @define(eq=False)
-class Match:
-    """A rule that holds at a place: the nodes it claims, those of them that other matches may share, its specs.
+class _Place:
+    """What rules came to at roots that are alike as far as they looked.
 
-    Its bindings are its own, or those of the match `like` it at another node, moved here when they are asked for.
+    Where `path` is set, they looked into one more node, at that place of one that is known, and `branches` go by what
+    that one is like; else `outcomes` has them all.
     """
 
-    rule: CompiledRule
-    root: Value
-    _frame: list[Any] | None
-    claimed: tuple[Value, ...]
-    shared: frozenset[Value]
-    emits: Emits
-    like: Match | None = None
-
-    @property
-    def frame(self) -> list[Any]:
-        """What each slot of the rule is bound to."""
-        if self._frame is None:
-            if self.like is None:
-                return []
-            places = counterparts(self.like.root, self.root)
-            self._frame = [moved(value, places) for value in self.like.frame]
-        return self._frame
-
-    def at(self, node: Value) -> Match:
-        """The same match of a single node at a node like it."""
-        shared = frozenset({node}) if self.shared else self.shared
-        return Match(self.rule, node, None, (node,), shared, self.emits, self)
-
-    @property
-    def taken(self) -> tuple[Value, ...]:
-        """The constants that the rule takes along (`take`)."""
-        found: dict[Value, None] = {}
-        for slot in self.rule.takes:
-            bound = self.frame[slot]
-            for value in bound if isinstance(bound, tuple) else (bound,):
-                if isinstance(value, Value):
-                    found[value] = None
-        return tuple(found)
-
-    @property
-    def marks(self) -> tuple[tuple[Value, str], ...]:
-        """The nodes that the rule marks, each with its key."""
-        found: list[tuple[Value, str]] = []
-        for slots, key in self.rule.marks:
-            for slot in slots:
-                bound = self.frame[slot]
-                found.extend(
-                    (v.node, key) for v in (bound if isinstance(bound, tuple) else (bound,)) if isinstance(v, Value)
-                )
-        return tuple(found)
-
-
-@define(eq=False)
-class Attempts:
-    """For each node the attempt that came furthest; in `every`, where it is a list, all of them."""
-
-    best: dict[Value, Attempt] = field(factory=dict)
-    every: list[tuple[Value, Attempt]] | None = None
-
-    def note(self, nodes: tuple[Value, ...], attempt: Attempt) -> None:
-        """Keep `attempt` for those of `nodes` that no other attempt came further at."""
-        if self.every is not None:
-            self.every.extend((node, attempt) for node in nodes)
-        for node in nodes:
-            known = self.best.get(node)
-            if known is None or attempt.progress > known.progress:
-                self.best[node] = attempt
-
-    def of(self, node: Value) -> Attempt | None:
-        """The attempt that came furthest at a node."""
-        found = self.best.get(node)
-        return None if found is None else found.at(node)
-
-
-@define(eq=False)
-class Candidate:
-    """A rule at a root: its variants in order of preference, found as they are needed.
-
-    A variant that was withdrawn is never offered again; one that only lost comes back when `restart` is called.
-    """
-
-    rule: CompiledRule
-    root: Value
-    _source: Iterator[Match]
-    _found: list[Match] = field(factory=list)
-    _withdrawn: frozenset[int] = frozenset()
-    _index: int = -1
-
-    def current(self) -> Match | None:
-        """The variant on offer."""
-        return self._found[self._index] if 0 <= self._index < len(self._found) else None
-
-    def advance(self) -> Match | None:
-        """Offer the next variant; None when there is none left."""
-        while True:
-            self._index += 1
-            if self._index >= len(self._found):
-                following = next(self._source, None)
-                if following is None:
-                    self._index = len(self._found)
-                    return None
-                self._found.append(following)
-            if self._index not in self._withdrawn:
-                return self._found[self._index]
-
-    def withdraw(self) -> None:
-        """Take the variant on offer back for good."""
-        self._withdrawn |= {self._index}
-
-    def reset(self) -> None:
-        """As it was found: nothing withdrawn, the first variant on offer."""
-        self._withdrawn = frozenset()
-        self._index = -1
-        self.advance()
-
-    def restart(self) -> Match | None:
-        """Offer the first variant that was not withdrawn."""
-        self._index = -1
-        return self.advance()
+    path: tuple[int, int] | None = None
+    branches: dict[Any, _Place] = field(factory=dict)
+    outcomes: list[_Outcome] | None = None
 
 
 @frozen(eq=False)
 class _Outcome:
-    """What a rule came to at a node: its first match, else the best attempt.
+    """What a rule came to at a root: its recording, its first variant.
 
-    Where it looked `far`, beyond the node's own arguments, that says nothing about nodes like it.
+    Where it looked `far`, that says nothing about roots like it.
     """
 
     rule: CompiledRule
-    match: Match | None
-    attempt: Attempt | None
+    recording: Recording
+    first: Variant
+
+
+@frozen(eq=False)
+class _Verdict:
+    """Which invariant a node breaks, and whether asking that looked `far`."""
+
+    node: Value
+    broken: Attempt | None
     far: bool
 
 
 @define(eq=False)
 class Matcher:
-    """Matches one backend's rules in one graph. A rule is tried once for all nodes that are alike to it."""
+    """Matches one backend's rules in one graph. A rule is tried once for all places that are alike to it."""
 
     rules: RuleSet
     graph: GraphFacts
@@ -172,75 +69,147 @@ class Matcher:
     attempts: Attempts
     branches: Callable[[Value, CompiledRule], str | None]
     _invariants: _ByOp[CompiledInvariant] = field(init=False)
-    _verdicts: dict[Value, tuple[Attempt | None, bool]] = field(factory=dict)
-    _alike: dict[int, tuple[Attempt | None, bool]] = field(factory=dict)
-    _far: bool = False
+    _verdicts: dict[Value, _Verdict] = field(factory=dict)
+    _alike: dict[int, _Verdict] = field(factory=dict)
+    _notes: list[tuple[tuple[Value, ...], Attempt]] = field(factory=list)
 
     @_invariants.default
     def _index(self) -> _ByOp[CompiledInvariant]:
         return _ByOp.index(self.rules.invariants)
 
     def candidates(self) -> list[Candidate]:
-        """A candidate for every rule and root at which the rule fits at all, in file order, then graph order."""
+        """A candidate for every root and rule that fits there at all, in graph order, then file order."""
         by_op = _ByOp.index(self.rules.rules)
-        found: dict[int, list[Candidate]] = {rule.position: [] for rule in self.rules.rules}
-        known: dict[int, list[_Outcome]] = {}
+        found: list[Candidate] = []
+        known: dict[int, _Place] = {}
+        alone = self.attempts.every is not None
         for node, likeness in zip(self.graph.calls, self.graph.likenesses, strict=True):
-            if not self._is_like_others(node):
+            place = known.get(likeness)
+            near: Near | None = (node,)
+            if alone or self.refusal(node) is not None:
+                near = None
+            elif place is not None and place.path is not None:
+                place, near = self._follow(place, node)
+            if near is None:
                 for rule in by_op.of(_op_name(node)):
                     self._try(rule, node, found)
-            elif likeness not in known:
-                known[likeness] = [self._look(rule, node, found) for rule in by_op.of(_op_name(node))]
+            elif place is None or place.outcomes is None:
+                seen, outcomes = self._look(by_op.of(_op_name(node)), node, found)
+                self._remember(known.setdefault(likeness, _Place()), seen, outcomes)
             else:
-                for outcome in known[likeness]:
-                    if outcome.far:
+                for outcome in place.outcomes:
+                    if outcome.first.far:
                         self._try(outcome.rule, node, found)
                     else:
-                        self._repeat(outcome, node, found)
-        return [candidate for position in sorted(found) for candidate in found[position]]
+                        self._offer(outcome.rule, outcome.recording, near, found)
+        return found
 
-    def _is_like_others(self, node: Value) -> bool:
-        """Whether a node can stand for others at all; where every attempt is kept, each is tried by itself."""
-        return self.attempts.every is None and self.refusal(node) is None
+    # --- places that are alike -------------------------------------------------------------------------------------
 
-    def _try(self, rule: CompiledRule, node: Value, found: Mapping[int, list[Candidate]]) -> Match | None:
-        candidate = Candidate(rule, node, self._variants(rule, node))
-        match = candidate.advance()
+    def _follow(self, place: _Place, root: Value) -> tuple[_Place | None, Near | None]:
+        """Where the way ends that leads on from a root: the place (None: nobody was there yet), the nodes on it.
+
+        No nodes where one of them stands for no other.
+        """
+        near = [root]
+        while place.path is not None:
+            node, argument = place.path
+            other = near[node].inputs[argument].node
+            key = self._key(near, other)
+            if key is None:
+                return None, None
+            near.append(other)
+            following = place.branches.get(key)
+            if following is None:
+                return None, tuple(near)
+            place = following
+        return place, tuple(near)
+
+    def _key(self, near: Sequence[Value], other: Value) -> Any:
+        """What all decides about one more node: what it is like, which of its operands are values around the others, by
+        how many it is used. None where it can't stand for others."""
+        if self.refusal(other) is not None or other.size_queries:
+            return None
+        around: list[Value] = []
+        for node in near:
+            around.append(node)
+            for value in node.inputs:
+                around += (value, value.node)
+        wiring = [around.index(v) if v in around else -1 for value in other.inputs for v in (value, value.node)]
+        results = self.graph.results
+        return self.graph.likenesses[other.position], len(other.users), other in results, tuple(wiring)
+
+    def _remember(self, place: _Place, near: Sequence[Value], outcomes: list[_Outcome]) -> None:
+        """Keep outcomes where the way over these nodes leads to."""
+        for index in range(1, len(near)):
+            path = _path(near[:index], near[index])
+            key = self._key(near[:index], near[index])
+            if path is None or key is None or place.outcomes is not None or place.path not in (None, path):
+                return
+            place.path = path
+            place = place.branches.setdefault(key, _Place())
+        if place.path is None:
+            place.outcomes = outcomes
+
+    def _look(self, rules: Sequence[CompiledRule], root: Value, found: list[Candidate]) -> tuple[Near, list[_Outcome]]:
+        """Try rules in a way that places like this one can refer to; the nodes that they looked into."""
+        outcomes: list[_Outcome] = []
+        near = [root]
+        for rule in rules:
+            count = len(near)
+            recording = self._record(rule, root, Sight(near))
+            first = recording.step(0)
+            if first.far:
+                del near[count:]
+            outcomes.append(_Outcome(rule, recording, first))
+        seen = tuple(near)
+        for outcome in outcomes:
+            if not outcome.first.far:
+                outcome.recording.near = seen
+                if outcome.first.match is not None:
+                    outcome.first.match.near = seen
+            self._offer(outcome.rule, outcome.recording, outcome.recording.near, found)
+        return seen, outcomes
+
+    def _try(self, rule: CompiledRule, node: Value, found: list[Candidate]) -> None:
+        """A rule at a node by itself."""
+        recording = self._alone(rule, node)
+        self._offer(rule, recording, recording.near, found)
+
+    def _offer(self, rule: CompiledRule, recording: Recording, near: Near, found: list[Candidate]) -> None:
+        candidate = Candidate(rule, near[0], near, recording, self.attempts)
+        if candidate.advance():
+            found.append(candidate)
+
+    def _record(self, rule: CompiledRule, root: Value, sight: Sight) -> Recording:
+        variants = self._variants(rule, root, sight)
+        return Recording((root,), partial(self._pull, variants, sight), partial(self._alone, rule))
+
+    def _alone(self, rule: CompiledRule, root: Value) -> Recording:
+        return self._record(rule, root, Sight([root]))
+
+    def _pull(self, variants: Iterator[Match], sight: Sight, recording: Recording) -> Variant:
+        """The next variant with what was noted on the way."""
+        self._notes = []
+        match = next(variants, None)
+        notes = tuple(self._notes)
+        far = sight.far or (recording.is_begun and len(sight.near) > len(recording.near))
+        far = far or any(_stays(attempt) for _, attempt in notes)
+        far = far or (match is not None and any(map(stays, match.frame)))
         if match is not None:
-            found[rule.position].append(candidate)
-        return match
+            match.near = recording.near
+        return Variant(match, notes, far)
 
-    def _look(self, rule: CompiledRule, node: Value, found: Mapping[int, list[Candidate]]) -> _Outcome:
-        """Try a rule, and see whether what it comes to holds for nodes like this one too."""
-        everywhere, self.attempts, self._far = self.attempts, Attempts(), False
-        match = self._try(rule, node, found)
-        noted, self.attempts = self.attempts.best, everywhere
-        for value, one in noted.items():
-            everywhere.note((value,), one)
-        attempt = noted.get(node)
-        far = self._far or _stays(attempt) or (match is not None and any(map(stays, match.frame)))
-        return _Outcome(rule, match, attempt and evolve(attempt, root=node), far)
-
-    def _repeat(self, outcome: _Outcome, node: Value, found: Mapping[int, list[Candidate]]) -> None:
-        rule, match = outcome.rule, outcome.match
-        if match is not None:
-            others = islice(self._variants(rule, node), 1, None)
-            found[rule.position].append(Candidate(rule, node, others, [match.at(node)], index=0))
-        if outcome.attempt is not None:
-            self.attempts.note((node,), outcome.attempt)
-
-    def _variants(self, rule: CompiledRule, root: Value) -> Iterator[Match]:
-        search = Search(rule.frame_size)
+    def _variants(self, rule: CompiledRule, root: Value, sight: Sight) -> Iterator[Match]:
+        search = Search(rule.frame_size, sight=sight)
         try:
             for solution in _solutions(rule.pattern, search, root):
-                self._far = self._far or search.far
-                match = self._holds(rule, root, solution)
+                match = self._holds(rule, root, solution, sight)
                 if match is not None:
                     yield match
         except GaveUp:
             detail = f"after {STEP_LIMIT} steps"
             self._note(rule, (root,), Cause.GAVE_UP, (0, 0), detail=detail)
-        self._far = self._far or search.far
         if search.furthest is not None:
             nodes = search.furthest.claimed or (root,)
             self._note(rule, nodes, Cause.PATTERN, (0, search.furthest.depth), detail=search.furthest)
@@ -255,16 +224,16 @@ class Matcher:
         detail: Detail = None,
     ) -> None:
         attempt = Attempt(cause, progress, rule.name, rule.name_span, detail=detail, backend=self.rules.backend_id)
-        self.attempts.note(nodes, attempt)
+        self._notes.append((nodes, attempt))
 
     # --- does it hold? ---------------------------------------------------------------------------------------------
 
-    def _holds(self, rule: CompiledRule, root: Value, solution: Solution) -> Match | None:
+    def _holds(self, rule: CompiledRule, root: Value, solution: Solution, sight: Sight) -> Match | None:
         nodes = solution.claimed
         for node in nodes:
             refused = self.refusal(node)
             if refused is not None:
-                self.attempts.note((node,), self._refused(rule, refused))
+                self._notes.append(((node,), self._refused(rule, refused)))
                 others = tuple(n for n in nodes if n is not node)
                 detail = partial(_kept, node, refused)
                 self._note(rule, others, Cause.LOST, (3, 0), detail=detail)
@@ -273,25 +242,25 @@ class Matcher:
             if wrong is not None:
                 self._note(rule, nodes, Cause.BRANCHES, (3, 0), detail=wrong)
                 return None
-        frame = _frame(rule.frame_size, root, solution.bound)
-        self._far = self._far or bool(rule.givens)
+        frame = _frame(rule.frame_size, sight.near, solution.bound)
+        sight.far = sight.far or bool(rule.givens)
         for given in rule.givens:
             if not _bind_given(given, frame, solution.bound):
                 self._note(rule, nodes, Cause.GIVEN, (1, 0))
                 return None
         failed = run_steps(rule.steps, frame)
-        self._far = self._far or frame[FAR_SLOT] is True
+        sight.far = sight.far or frame[FAR_SLOT] is True
         if failed is not None:
             index, requirement = failed
             attempt = self._failure(Cause.REQUIREMENT, (2, index), rule.name, requirement, frame)
-            self.attempts.note(nodes, attempt)
+            self._notes.append((nodes, attempt))
             return None
         for node in nodes:
-            broken = self._breaks_invariant(node)
+            broken = self._breaks_invariant(node, sight)
             if broken is not None:
-                self.attempts.note(nodes, evolve(broken, of=rule.name))
+                self._notes.append((nodes, evolve(broken, of=rule.name)))
                 return None
-        emits = self._emits(rule, frame, nodes)
+        emits = self._emits(rule, frame, nodes, sight)
         return None if emits is None else Match(rule, root, frame, nodes, solution.shared, emits)
 
     def _refused(self, rule: CompiledRule, refused: Attempt) -> Attempt:
@@ -316,7 +285,7 @@ class Matcher:
             failed=failed,
         )
 
-    def _breaks_invariant(self, node: Value) -> Attempt | None:
+    def _breaks_invariant(self, node: Value, sight: Sight) -> Attempt | None:
         """Why no rule of the file may claim a node; nodes that are alike are asked once."""
         invariants = self._invariants.of(_op_name(node))
         if not invariants:
@@ -324,47 +293,45 @@ class Matcher:
         likeness = self.graph.likenesses[node.position]
         known = self._verdicts.get(node) or self._alike.get(likeness)
         if known is None:
-            outside, self._far = self._far, False
-            checks = (self._check_invariant(invariant, node) for invariant in invariants)
+            own = Sight([node])
+            checks = (self._check_invariant(invariant, node, own) for invariant in invariants)
             broken = next((broken for broken in checks if broken is not None), None)
-            known = (broken and evolve(broken, root=node), self._far or _stays(broken))
-            if known[1]:
+            known = _Verdict(node, broken, own.far or len(own.near) > 1 or _stays(broken))
+            if known.far:
                 self._verdicts[node] = known
             else:
                 self._alike[likeness] = known
-            self._far = outside
-        attempt, far = known
-        self._far = self._far or far
-        return attempt and attempt.at(node)
+        sight.far = sight.far or known.far
+        broken = known.broken
+        return broken if broken is None or known.node is node else broken.moved((known.node,), (node,))
 
-    def _check_invariant(self, invariant: CompiledInvariant, node: Value) -> Attempt | None:
+    def _check_invariant(self, invariant: CompiledInvariant, node: Value, sight: Sight) -> Attempt | None:
+        sight.far = sight.far or bool(invariant.givens)
         for choice in invariant.pattern.choices:
-            search = Search(invariant.frame_size)
+            search = Search(invariant.frame_size, sight=sight)
             try:
                 bound = search.fits(choice, node)
             except GaveUp:
                 detail = f"invariant {invariant.name}: after {STEP_LIMIT} steps"
                 return Attempt(Cause.GAVE_UP, (3, 0), invariant.name, invariant.span, detail=detail)
-            finally:
-                self._far = self._far or search.far or bool(invariant.givens)
             if bound is None:
                 continue
-            frame = _frame(invariant.frame_size, node, bound)
+            frame = _frame(invariant.frame_size, sight.near, bound)
             if not all(_bind_given(given, frame, bound) for given in invariant.givens):
                 return None
             failed = run_steps(invariant.steps, frame)
-            self._far = self._far or frame[FAR_SLOT] is True
+            sight.far = sight.far or frame[FAR_SLOT] is True
             if failed is None:
                 return None
             return self._failure(Cause.INVARIANT, (3, failed[0]), invariant.name, failed[1], frame)
         return None
 
-    def _emits(self, rule: CompiledRule, frame: list[Any], nodes: tuple[Value, ...]) -> Emits | None:
+    def _emits(self, rule: CompiledRule, frame: list[Any], nodes: tuple[Value, ...], sight: Sight) -> Emits | None:
         emitted: dict[str, bytes] = {}
         for emit, bindings in [(e, _EMPTY_FRAME) for e in self.rules.emits] + [(e, frame) for e in rule.emits]:
             scratch = list(bindings)
             value = emit.evaluate(scratch)
-            self._far = self._far or scratch[FAR_SLOT] is True
+            sight.far = sight.far or scratch[FAR_SLOT] is True
             if is_unknown(value):
                 attempt = Attempt(
                     Cause.EMIT,
@@ -375,7 +342,7 @@ class Matcher:
                     f"its value is unknown: {value.reason}",
                     backend=self.rules.backend_id,
                 )
-                self.attempts.note(nodes, attempt)
+                self._notes.append((nodes, attempt))
                 return None
             emitted[emit.key] = encode_spec_value(value)
         return tuple(sorted(emitted.items()))
@@ -434,9 +401,14 @@ def _solutions(pattern: Pattern, search: Search, root: Value) -> Iterator[Soluti
     yield from found
 
 
-def _frame(size: int, root: Value, bound: Mapping[Any, Any]) -> list[Any]:
+def _path(near: Sequence[Value], other: Value) -> tuple[int, int] | None:
+    """At which place of which node another one stands; None where it is no operand of theirs."""
+    return next(((i, p) for i, node in enumerate(near) for p, v in enumerate(node.inputs) if v.node is other), None)
+
+
+def _frame(size: int, near: list[Value], bound: Mapping[Any, Any]) -> list[Any]:
     frame: list[Any] = [None] * size
-    frame[ROOT_SLOT] = root
+    frame[NEAR_SLOT] = near
     for key, value in bound.items():
         if type(key) is int:
             frame[key] = value

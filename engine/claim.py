@@ -7,13 +7,13 @@ from functools import partial
 
 from attrs import define, field, frozen
 
-from apportion.engine.candidates import Attempts, Candidate, Emits, Matcher
+from apportion.engine.candidates import Attempts, Candidate, Matcher
 from apportion.engine.compile.rulesets import CompiledRule, RuleSet
 from apportion.engine.facts import GraphFacts, Value
 from apportion.engine.merge import Flow, Unit, interleaved, merge, path_around
 from apportion.engine.reasons import Attempt, Cause
 from apportion.engine.resolve import Loss, resolve
-from apportion.engine.settle import Block, Group, settle
+from apportion.engine.settle import Block, Group, in_order, settle
 
 __all__ = ["Claims", "claim"]
 
@@ -68,7 +68,7 @@ def claim(
         blocks = _blocks(resolution.winners)
         if _withdraw_interleaved(this, blocks):
             continue
-        units = [_unit(block) for block in blocks]
+        units = list(map(_unit, blocks))
         merged = merge(flow, units, rules.policy.merge, fixed)
         groups = [Group([blocks[index] for index in sorted(part)]) for part in merged]
         claims.groups, again = settle(groups, rules, graph, flow, attempts.note)
@@ -83,42 +83,33 @@ def _unit(block: Block) -> Unit:
 
 def _blocks(winners: list[Candidate]) -> list[Block]:
     """Matches that share nodes, together; by their first nodes."""
-    together: dict[Value, list[Candidate]] = {}
-    for candidate in winners:
-        match = candidate.current()
-        if match is None:
-            continue
-        members = [candidate]
-        for node in match.claimed:
-            others = together.get(node)
-            if others is None:
-                together[node] = members
-            elif others is not members:
-                members = _join(members, others, together)
-    groups = {id(members): members for members in together.values()}
-    blocks = [Block(members, _emits(members)) for members in groups.values()]
-    return sorted(blocks, key=lambda block: block.nodes[0].position)
+    blocks = [Block([candidate], candidate.emits, candidate.claimed) for candidate in winners if not candidate.shares]
+    sharing = [candidate for candidate in winners if candidate.shares]
+    for members in _together(sharing):
+        nodes = in_order({node for candidate in members for node in candidate.claimed})
+        blocks.append(Block(members, members[0].emits, nodes))
+    blocks.sort(key=lambda block: block.nodes[0].position)
+    return blocks
 
 
-def _join(one: list[Candidate], other: list[Candidate], together: dict[Value, list[Candidate]]) -> list[Candidate]:
-    """The smaller list goes into the larger, so that a long row of matches that share nodes costs little."""
-    small, large = sorted((one, other), key=len)
-    large.extend(small)
-    for candidate in small:
-        for node in _claimed(candidate):
-            together[node] = large
-    large.sort(key=lambda c: (c.root.position, c.rule.position))
-    return large
+def _together(candidates: list[Candidate]) -> list[list[Candidate]]:
+    """Candidates that have nodes in common, each group in their order."""
+    leader = list(range(len(candidates)))
+    first: dict[Value, int] = {}
+    for index, candidate in enumerate(candidates):
+        for node in candidate.claimed:
+            one, other = _root(leader, first.setdefault(node, index)), _root(leader, index)
+            leader[max(one, other)] = min(one, other)
+    groups: dict[int, list[Candidate]] = {}
+    for index, candidate in enumerate(candidates):
+        groups.setdefault(_root(leader, index), []).append(candidate)
+    return list(groups.values())
 
 
-def _claimed(candidate: Candidate) -> tuple[Value, ...]:
-    match = candidate.current()
-    return () if match is None else match.claimed
-
-
-def _emits(members: list[Candidate]) -> Emits:
-    match = members[0].current()
-    return () if match is None else match.emits
+def _root(leader: list[int], index: int) -> int:
+    while leader[index] != index:
+        leader[index] = index = leader[leader[index]]
+    return index
 
 
 def _withdraw_interleaved(this: _Round, blocks: list[Block]) -> bool:
@@ -129,9 +120,6 @@ def _withdraw_interleaved(this: _Round, blocks: list[Block]) -> bool:
     standing = [*this.fixed, *(unit.nodes for index, unit in enumerate(units) if index not in losers)]
     for index in sorted(losers):
         for candidate in blocks[index].candidates:
-            match = candidate.current()
-            if match is None:
-                continue
             attempt = Attempt(
                 Cause.INTERLEAVED,
                 (5, 0),
@@ -140,7 +128,7 @@ def _withdraw_interleaved(this: _Round, blocks: list[Block]) -> bool:
                 detail=partial(_way_around, this, standing, units[index].nodes),
                 backend=this.rules.backend_id,
             )
-            this.attempts.note(match.claimed, attempt)
+            this.attempts.note(candidate.claimed, attempt)
             candidate.withdraw()
     return bool(losers)
 
@@ -154,12 +142,18 @@ def _way_around(this: _Round, standing: Sequence[Sequence[int]], nodes: Sequence
 
 def _note_losses(this: _Round, losses: list[Loss]) -> None:
     for loss in losses:
+        if this.attempts.every is None and set(loss.match.claimed) <= set(loss.winner.claimed):
+            continue  # what becomes of its nodes is up to the winner
         attempt = Attempt(
             Cause.LOST,
             (4, 0),
             loss.match.rule.name,
             loss.match.rule.name_span,
-            detail=f"{loss.winner.rule.name} ({loss.winner.rule.name_span}), which takes `{loss.node.name}`",
+            detail=partial(_winner, loss),
             backend=this.rules.backend_id,
         )
         this.attempts.note(loss.match.claimed, attempt)
+
+
+def _winner(loss: Loss) -> str:
+    return f"{loss.winner.rule.name} ({loss.winner.rule.name_span}), which takes `{loss.node.name}`"

@@ -176,7 +176,8 @@ def _options_key(options: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _registered(rules: RuleSet) -> tuple[int, ...]:
     """How many overloads are registered of each op that the rules name."""
-    names = set(rules.declared).union(*(rule.pattern.mentioned for rule in (*rules.rules, *rules.invariants)))
+    patterns = [*(rule.pattern for rule in rules.rules), *(invariant.pattern for invariant in rules.invariants)]
+    names = set(rules.declared).union(*(pattern.mentioned for pattern in patterns))
     bases = {tuple(name.split(".")[:2]) for name in names if name.count(".") >= 2}
     return tuple([len(schemas_of(*base)) for base in sorted(bases)])
 

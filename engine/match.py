@@ -12,12 +12,12 @@ from typing import Any
 from attrs import define, field, frozen
 
 from apportion.engine.compile import patterns as p
-from apportion.engine.compile.scope import FAR_SLOT, ROOT_SLOT
+from apportion.engine.compile.scope import FAR_SLOT, NEAR_SLOT
 from apportion.engine.facts import Value, normalise_literal
 from apportion.engine.ops import is_commutative
 from apportion.engine.values import is_unknown, k_compare
 
-__all__ = ["GaveUp", "Mismatch", "Search", "Solution", "same"]
+__all__ = ["GaveUp", "Mismatch", "Search", "Sight", "Solution", "same"]
 
 STEP_LIMIT = 20_000
 """How many steps the search for one root may take before it gives up."""
@@ -89,24 +89,35 @@ _FAIL = object()
 
 
 @define(eq=False)
-class Search:
-    """The state of one search: bindings and claims with an undo trail, the steps taken, how far it came.
+class Sight:
+    """What was looked at: `near` are the nodes whose arguments were seen, the root first; `far` is set once anything
+    else was, so that the outcome says nothing about places like this one."""
 
-    `far` is set once it looked beyond the arguments of its root.
-    """
+    near: list[Value] = field(factory=list)
+    far: bool = False
+
+    def enter(self, node: Value) -> None:
+        """Look into the arguments of a node."""
+        if node not in self.near:
+            self.near.append(node)
+
+
+@define(eq=False)
+class Search:
+    """The state of one search: bindings and claims with an undo trail, the steps taken, how far it came, what it
+    looked at."""
 
     frame_size: int
     bound: dict[Any, Any] = field(factory=dict)
+    sight: Sight = field(factory=Sight)
     claims: list[tuple[Value, bool]] = field(factory=list)
     trail: list[Any] = field(factory=list)
     steps: int = 0
     furthest: Mismatch | None = None
-    root: Value | None = None
-    far: bool = False
 
     def solutions(self, choice: p.Choice, root: Value) -> Iterator[Solution]:
         """Every way in which a block of a `match` fits with `root` as its root; raises `GaveUp`."""
-        self.root = root
+        self.sight.enter(root)
         start = _root_value(choice.root.term, root)
         goals: Goals = None
         for sink in reversed(choice.others):
@@ -114,7 +125,7 @@ class Search:
         goals = (choice.root.term, start, None, goals)
         for _ in self._run(goals):
             solution = self._solution()
-            stray = _stray_user(solution)
+            stray = _stray_user(solution, self.sight)
             if stray is None:
                 yield solution
             elif self.furthest is None or self.furthest.extra_user is None:
@@ -123,7 +134,7 @@ class Search:
 
     def fits(self, choice: p.Choice, root: Value) -> dict[Any, Any] | None:
         """The bindings of the first fit at `root` of a block that claims nothing (an `invariant`)."""
-        self.root = root
+        self.sight.enter(root)
         goals: Goals = (choice.root.term, _root_value(choice.root.term, root), None, None)
         for _ in self._run(goals):
             return dict(self.bound)
@@ -201,7 +212,7 @@ class Search:
     def frame(self, k: int | None = None) -> list[Any]:
         """The bindings as the list that expressions read; unbound slots are None."""
         frame: list[Any] = [None] * self.frame_size
-        frame[ROOT_SLOT] = self.root
+        frame[NEAR_SLOT] = self.sight.near
         for key, value in self.bound.items():
             if type(key) is int:
                 frame[key] = value
@@ -228,7 +239,7 @@ def _root_value(term: p.Term, node: Value) -> Value:
     return node
 
 
-def _stray_user(solution: Solution) -> tuple[Value, Value | None] | None:
+def _stray_user(solution: Solution, sight: Sight) -> tuple[Value, Value | None] | None:
     """An inner value that someone outside the match uses, and who; None where every inner value is used once."""
     if len(solution.claimed) < 2:
         return None
@@ -241,10 +252,12 @@ def _stray_user(solution: Solution) -> tuple[Value, Value | None] | None:
             continue
         for user in users:
             if user not in claimed:
+                sight.far = True  # that user is somewhere
                 return node, user
         if any(v.returned or v.written_back for v in (node, *node.outputs)):
             return node, None
         for query in node.size_queries:
+            sight.far = True
             if query not in claimed and not _size_from_border(query, solution, claimed):
                 return node, query
     return None
@@ -304,11 +317,10 @@ def _bind(search: Search, term: p.BindTerm, argument: Any, k: int | None, rest: 
 def _op(search: Search, term: p.OpTerm, argument: Any, k: int | None, rest: Goals) -> Any:
     if not isinstance(argument, Value) or argument.element is not None:
         return _FAIL
-    if argument is not search.root:
-        search.far = True
     op = argument.op
     if op is None or (op.has_effects if term.ops is None else op.name not in term.ops):
         return _FAIL
+    search.sight.enter(argument)
     search.claims.append((argument, term.shared))
     layout = term.layouts.get(op.name, term.layout)
     pairs = _arguments(search, argument, layout)
@@ -455,10 +467,10 @@ def _through(search: Search, term: p.ThroughTerm, argument: Any, k: int | None, 
         node = steps[-1]
         if not isinstance(node, Value) or node.element is not None or node.op is None or node.op.name not in term.ops:
             break
+        search.sight.enter(node)
         inputs = node.tensor_inputs
         if not inputs:
             break
-        search.far = True
         steps.append(inputs[0])
     branches: list[Goals] = []
     for count in range(len(steps) - 1, -1, -1):
@@ -481,10 +493,11 @@ def _evaluate(search: Search, term: _Evaluate, argument: Any, k: int | None, res
     for evaluate, role in term.computed:
         value = evaluate(frame)
         if is_unknown(value):
-            search.far = True
+            search.sight.far = True
             return _FAIL
         pairs.append((role, value))
-    search.far = search.far or frame[FAR_SLOT] is True
+    if frame[FAR_SLOT] is True:
+        search.sight.far = True
     return _push(pairs, k, rest)
 
 
@@ -508,7 +521,7 @@ def _close(search: Search, term: _Close, argument: Any, k: int | None, rest: Goa
 
 def _look(search: Search, term: _Look, argument: Any, k: int | None, rest: Goals) -> Any:
     """Start at a further sink: at the value its name is bound to, or among the users of a value bound already."""
-    search.far = True
+    search.sight.far = True
     sink = term.sink
     if sink.slot is not None and sink.slot in search.bound:
         inner = sink.term.term if isinstance(sink.term, p.BindTerm) else sink.term

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from apportion.engine.facts import GraphFacts, ProgramFacts
 from apportion.engine.merge import Unit, interleaved
 from apportion.engine.order import flow_of
 from apportion.engine.programs import methods_of
-from apportion.engine.report import BackendCoverage, NodeReason, Report
+from apportion.engine.report import BackendCoverage, NodeReason, Report, Traffic
 from apportion.engine.result import DelegationSpec, Partition, PartitionResult
 from apportion.engine.tag import TAG, foreign_groups
 
@@ -119,9 +120,9 @@ class _Mix:
             if tag not in lost and nodes:
                 self.tags[names[tag]] = DelegationSpec(spec.backend_id, list(spec.compile_specs))
                 made = self.tags[names[tag]]
-                self.partitions.append(Partition(names[tag], made, method, "", nodes, (), (), (), {}, 0, 0))
+                self.partitions.append(Partition(names[tag], made, method, "", nodes))
                 labels = tuple(node.name for node in nodes)
-                self.coverage.append(BackendCoverage(spec.backend_id, 0, 0, 1, 0, 0, 0, 0, labels))
+                self.coverage.append(BackendCoverage(spec.backend_id, 0, 0, 1, labels))
 
     def _free(self, tag: str) -> str:
         name, number = tag, 1
@@ -177,15 +178,16 @@ def _cyclic(graph: GraphFacts, wanted: Mapping[fx.Node, str], lost: set[str]) ->
 
 
 def _summed(coverage: Sequence[BackendCoverage], total: int) -> tuple[BackendCoverage, ...]:
-    found: dict[str, BackendCoverage] = {}
+    found: dict[str, list[BackendCoverage]] = {}
     for one in coverage:
-        other = found.get(one.backend_id)
-        nodes = (*(other.nodes if other is not None else ()), *one.nodes)
-        counts = [
-            getattr(one, name) + (getattr(other, name) if other is not None else 0)
-            for name in ("partitions", "bytes_in", "bytes_out", "constant_bytes", "duplicated_bytes")
-        ]
-        parts, into, out, constants, duplicated = counts
-        found[one.backend_id] = BackendCoverage(
-            one.backend_id, len(nodes), total, parts, into, out, constants, duplicated, nodes)
-    return tuple(found.values())
+        found.setdefault(one.backend_id, []).append(one)
+    return tuple(
+        BackendCoverage(backend, len(nodes), total, sum(one.partitions for one in several), nodes,
+                        partial(_traffic, several))
+        for backend, several in found.items()
+        for nodes in [tuple(node for one in several for node in one.nodes)]
+    )  # fmt: skip
+
+
+def _traffic(several: Sequence[BackendCoverage]) -> Traffic:
+    return sum((one.traffic for one in several), Traffic())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Union
 
 import torch.fx as fx
@@ -19,8 +20,8 @@ from apportion.engine.mixed import has_partitioners, partition_mixed
 from apportion.engine.order import flow_of
 from apportion.engine.programs import methods_of
 from apportion.engine.reasons import Attempt, Cause, describe, inner_only, show_value
-from apportion.engine.report import BackendCoverage, NodeReason, Report
-from apportion.engine.result import CompileSpec, DelegationSpec, Partition, PartitionResult
+from apportion.engine.report import BackendCoverage, NodeReason, Report, Traffic
+from apportion.engine.result import CompileSpec, Contents, DelegationSpec, Partition, PartitionResult
 from apportion.engine.settle import Border, Group
 from apportion.engine.sources import Rules, load_all
 from apportion.engine.tag import TAG, clear_tags, foreign_groups, foreign_tag, tag_name, write_tags
@@ -82,8 +83,9 @@ def partition(
         logger.warning("`%s` (exclude or only) is the name of no node, op or module of this program", pattern)
     if strict:
         _check_strict(result.report)
-    log = logger.warning if result.report.share < _LITTLE else logger.info
-    log("%s", result.report.summary())
+    level = logging.WARNING if result.report.share < _LITTLE else logging.INFO
+    if logger.isEnabledFor(level):
+        logger.log(level, "%s", result.report.summary())
     return result
 
 
@@ -142,20 +144,21 @@ class Run:
         for graph in reversed(facts.graphs):
             if method.dissolved(graph):
                 continue
-            order = {node: index for index, node in enumerate(graph.module.graph.nodes)}
             for part in method.parts_of(graph):
-                self._tag_part(name, part, order)
+                self._tag_part(name, part)
 
-    def _tag_part(self, name: str, part: Part, order: Mapping[fx.Node, int]) -> None:
+    def _tag_part(self, name: str, part: Part) -> None:
         rules, group = part.rules, part.group
         border = group.border(rules.policy)
         tag = tag_name(rules.backend_id, len(self.partitions), name if self.several else "")
         spec = DelegationSpec(rules.backend_id, self._specs(rules.backend_id, group))
-        nodes = write_tags(group, border, tag, part.graph, order)
+        nodes = write_tags(group, border, tag, part.graph)
         self.tags[tag] = spec
-        for match in group.matches:
-            self.marks.extend((value.fx, key) for value, key in match.marks)
-        self.partitions.append(_partition(tag, spec, name, part, nodes, border))
+        for candidate in group.candidates:
+            if candidate.rule.marks and (match := candidate.current()) is not None:
+                self.marks.extend((value.fx, key) for value, key in match.marks)
+        contents = partial(_contents, group.candidates, border)
+        self.partitions.append(Partition(tag, spec, name, part.graph.path, nodes, contents))
 
     def _specs(self, backend_id: str, group: Group) -> list[CompileSpec]:
         emitted = [CompileSpec(key, value) for key, value in group.blocks[0].emits]
@@ -186,15 +189,7 @@ class Run:
             parts = [p for p in self.partitions if p.spec.backend_id == rules.backend_id]
             coverage.append(
                 BackendCoverage(
-                    rules.backend_id,
-                    len(nodes),
-                    self.total,
-                    len(parts),
-                    sum(p.bytes_in for p in parts),
-                    sum(p.bytes_out for p in parts),
-                    sum(p.constant_bytes for p in parts),
-                    _duplicated(parts),
-                    tuple(nodes),
+                    rules.backend_id, len(nodes), self.total, len(parts), tuple(nodes), partial(_traffic, parts)
                 )
             )
         report = Report(
@@ -235,7 +230,7 @@ class Deciding:
         self.barred.update(self._barred_nodes(graph))
         fixed: list[list[int]] = foreign_groups(graph, flow)
         for rules in self.sets:
-            attempts = Attempts(self.attempts.best, self.attempts.every)
+            attempts = self.attempts.fork()
             refused = {**self.barred, **{node: _lost_to(owner) for node, owner in owners.items()}}
 
             def branches(node: Value, rule: CompiledRule, backend: str = rules.backend_id) -> str | None:
@@ -319,22 +314,23 @@ class Deciding:
         return self.owned.get(graph, {}) if whole is None else dict.fromkeys(graph.calls, whole)
 
 
-def _partition(
-    tag: str, spec: DelegationSpec, method: str, part: Part, nodes: tuple[fx.Node, ...], border: Border
-) -> Partition:
-    matches = [(m.rule.name, tuple(n.name for n in m.claimed)) for m in part.group.matches]
-    return Partition(
-        tag,
-        spec,
-        method,
-        part.graph.path,
-        nodes,
-        tuple(matches),
+def _contents(candidates: Sequence[Candidate], border: Border) -> Contents:
+    return Contents(
+        tuple([(c.rule.name, tuple([n.name for n in c.claimed])) for c in candidates]),
         tuple(map(show_value, border.inputs)),
         tuple(map(show_value, border.outputs)),
         {show_value(v): _size([v]) for v in border.constants},
         _size(border.inputs),
         _size(border.outputs),
+    )
+
+
+def _traffic(parts: Sequence[Partition]) -> Traffic:
+    return Traffic(
+        sum(p.bytes_in for p in parts),
+        sum(p.bytes_out for p in parts),
+        sum(p.constant_bytes for p in parts),
+        _duplicated(parts),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Union
 
@@ -55,7 +55,7 @@ class Attempt:
     `progress` orders attempts: the one that came furthest is the node's reason. `frame` are the bindings that the
     condition saw, `observed` closures over them; `detail` a sentence, what makes it when it is asked for, or the
     `Mismatch` of a pattern. `of` is the rule whose match broke the invariant called `rule`; `failed` the condition
-    itself. Where there is a `root`, all of it is about that node; the attempt stands for the nodes that are like it.
+    itself.
     """
 
     cause: Cause
@@ -70,20 +70,16 @@ class Attempt:
     backend: str = ""
     of: str | None = None
     failed: Requirement | Cutoff | None = None
-    root: Value | None = None
 
-    def at(self, node: Value) -> Attempt:
-        """The same attempt at `node`, where it stands for all nodes that are like its `root`."""
-        if self.root is None:
-            return self
-        if self.root is node:
-            return evolve(self, root=None)
-        places = counterparts(self.root, node)
+    def moved(self, ones: Sequence[Value], others: Sequence[Value]) -> Attempt:
+        """The same attempt at other nodes that are like those that it was made at."""
+        places = counterparts(ones, others)
         frame = None if self.frame is None else [moved(value, places) for value in self.frame]
         detail = self.detail
         if isinstance(detail, Mismatch):
-            detail = evolve(detail, found=moved(detail.found, places))
-        return evolve(self, frame=frame, detail=detail, root=None)
+            claimed = tuple([places.get(node, node) for node in detail.claimed])
+            detail = evolve(detail, found=moved(detail.found, places), claimed=claimed)
+        return evolve(self, frame=frame, detail=detail)
 
     def values(self) -> tuple[tuple[str, str], ...]:
         """What the condition saw: pairs of path and value, in words."""

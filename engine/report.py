@@ -4,31 +4,69 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import cached_property
+from operator import add
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import astuple, define, field, frozen
 
-__all__ = ["BackendCoverage", "NodeReason", "Report"]
+__all__ = ["BackendCoverage", "NodeReason", "Report", "Traffic"]
 
 SCHEMA = "apportion.report/1"
 
 
 @frozen
-class BackendCoverage:
-    """What one backend got: op nodes and distinct ops claimed, partitions, bytes across their borders.
+class Traffic:
+    """Bytes across the borders of a backend's partitions, and of the constants that go along.
 
     `duplicated_bytes` counts constants beyond their first copy where several partitions take the same one.
     """
+
+    bytes_in: int = 0
+    bytes_out: int = 0
+    constant_bytes: int = 0
+    duplicated_bytes: int = 0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(*map(add, astuple(self), astuple(other)))
+
+
+@frozen(slots=False)
+class BackendCoverage:
+    """What one backend got: op nodes claimed, by name (`method.name` in a program with several methods), of how many,
+    partitions, and the `Traffic` of these, worked out when it is asked for."""
 
     backend_id: str
     claimed: int
     total: int
     partitions: int
-    bytes_in: int
-    bytes_out: int
-    constant_bytes: int = 0
-    duplicated_bytes: int = 0
     nodes: tuple[str, ...] = ()
+    _traffic: Callable[[], Traffic] = field(default=Traffic, repr=False, eq=False)
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """All bytes at once."""
+        return self._traffic()
+
+    @property
+    def bytes_in(self) -> int:
+        """The bytes that go into partitions."""
+        return self.traffic.bytes_in
+
+    @property
+    def bytes_out(self) -> int:
+        """The bytes that come out of partitions."""
+        return self.traffic.bytes_out
+
+    @property
+    def constant_bytes(self) -> int:
+        """The bytes of the constants that go along."""
+        return self.traffic.constant_bytes
+
+    @property
+    def duplicated_bytes(self) -> int:
+        """The bytes of constants beyond the first copy of each."""
+        return self.traffic.duplicated_bytes
 
 
 @frozen

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import heapq
 import sys
-from collections import Counter
-from collections.abc import Iterable
-from operator import attrgetter
+from collections.abc import Sequence
 
 from attrs import define, field, frozen
 
@@ -44,15 +42,22 @@ Place = tuple[int, int, int, int]
 class _Board:
     """Who owns each node, which outstanding candidates of rules that stand over others want it, who is in line.
 
-    Matches of one node that nobody else wants are kept `aside`: they have won, unless somebody comes to want it before
-    their `turn`.
+    Matches whose nodes nobody else wants are kept `aside`, by each of their nodes: they have won, unless somebody
+    comes to want one before their `turn`.
     """
 
+    everyone: Sequence[Candidate]
     owners: dict[Value, list[Match]] = field(factory=dict)
     wanted: dict[Value, set[int]] = field(factory=dict)
     queue: list[Place] = field(factory=list)
-    aside: dict[Value, Place] = field(factory=dict)
+    aside: dict[Value, int] = field(factory=dict)
+    won: list[int] = field(factory=list)
     turn: Place = (-_MOST, 0, 0, 0)
+
+    def place(self, index: int) -> Place:
+        """Where a candidate stands with the variant it offers now."""
+        candidate = self.everyone[index]
+        return -len(candidate.claimed), candidate.rule.position, candidate.root.position, index
 
     def conflict(self, match: Match) -> Loss | None:
         for node in match.claimed:
@@ -61,24 +66,33 @@ class _Board:
                     return Loss(match, owner, node)
         return None
 
+    def win(self, index: int, match: Match) -> None:
+        """Give a match its nodes."""
+        self.won.append(index)
+        for node in match.claimed:
+            self.owners.setdefault(node, []).append(match)
+
 
 def _compatible(match: Match, owner: Match, node: Value) -> bool:
     """Nodes that both matches share may be in both, if they ask for the same specs."""
     return node in match.shared and node in owner.shared and match.emits == owner.emits
 
 
-def resolve(candidates: Iterable[Candidate]) -> Resolution:
+def resolve(candidates: Sequence[Candidate]) -> Resolution:
     """Give every node at most one owner, greedily; a loser tries its next variant.
 
     Every candidate starts at its first variant that was not withdrawn. The order is total, so the outcome depends on
-    nothing but the candidates.
+    nothing but the candidates; the winners come in the order of the candidates.
     """
-    everyone = [c for c in candidates if c.restart() is not None]
+    everyone = [c for c in candidates if c.restart()]
     stronger = _stronger(everyone)
-    board = _Board()
+    board = _Board(everyone)
     result = Resolution()
     waiting: dict[int, list[int]] = {}
-    _line_up(everyone, board)
+    _line_up(board)
+    if not board.queue:
+        result.winners = everyone
+        return result
     while board.queue:
         place = heapq.heappop(board.queue)
         board.turn = max(board.turn, place)
@@ -87,67 +101,65 @@ def resolve(candidates: Iterable[Candidate]) -> Resolution:
         match = candidate.current()
         if match is None:
             continue
-        rival = _rival(everyone, candidate, match, board, stronger)
+        rival = _rival(candidate, match, board, stronger)
         if rival is not None:
             waiting.setdefault(rival, []).append(index)
             continue
         _withdraw_wish(match, index, board)
         loss = board.conflict(match)
         if loss is None:
-            result.winners.append(candidate)
-            for node in match.claimed:
-                board.owners.setdefault(node, []).append(match)
+            board.win(index, match)
         else:
             result.losses.append(loss)
             candidate.advance()
-            _offer(everyone, index, board, result)
+            _offer(index, board)
         for blocked in waiting.pop(index, ()):
-            _offer(everyone, blocked, board, result)
-    result.winners.extend([everyone[place[-1]] for place in board.aside.values()])
-    result.winners.sort(key=attrgetter("root.position", "rule.position"))
+            _offer(blocked, board)
+    result.winners = [everyone[index] for index in sorted({*board.won, *board.aside.values()})]
     return result
 
 
-def _line_up(everyone: list[Candidate], board: _Board) -> None:
+def _line_up(board: _Board) -> None:
     """Put each candidate in line, or aside."""
-    wishes = Counter([node for candidate in everyone for node in _claimed(candidate)])
-    for index, candidate in enumerate(everyone):
-        claimed = _claimed(candidate)
-        if len(claimed) == 1 and wishes[claimed[0]] == 1:
-            board.aside[claimed[0]] = (-1, candidate.rule.position, candidate.root.position, index)
-        else:
-            _stand_in_line(everyone, index, board)
+    aside = board.aside
+    contested: set[int] = set()
+    for index, candidate in enumerate(board.everyone):
+        for node in candidate.claimed:
+            other = aside.setdefault(node, index)
+            if other != index:
+                contested.add(other)
+                contested.add(index)
+    for index in contested:
+        for node in board.everyone[index].claimed:
+            aside.pop(node, None)
+    for index in sorted(contested):
+        _stand_in_line(index, board)
 
 
-def _claimed(candidate: Candidate) -> tuple[Value, ...]:
-    match = candidate.current()
-    return () if match is None else match.claimed
-
-
-def _offer(everyone: list[Candidate], index: int, board: _Board, result: Resolution) -> None:
+def _offer(index: int, board: _Board) -> None:
     """Put a candidate in line again with the variant it offers now; those aside that it comes in the way of, too."""
-    for node in _claimed(everyone[index]):
-        place = board.aside.pop(node, None)
-        if place is None:
+    for node in board.everyone[index].claimed:
+        other = board.aside.get(node)
+        if other is None:
             continue
-        single = everyone[place[-1]]
-        match = single.current()
-        if place > board.turn or match is None:
-            _stand_in_line(everyone, place[-1], board)
+        uncontested = board.everyone[other]
+        for its in uncontested.claimed:
+            del board.aside[its]
+        match = uncontested.current()
+        if board.place(other) > board.turn or match is None:
+            _stand_in_line(other, board)
         else:  # its turn is over: it won
-            result.winners.append(single)
-            board.owners[node] = [match]
-    _stand_in_line(everyone, index, board)
+            board.win(other, match)
+    _stand_in_line(index, board)
 
 
-def _stand_in_line(everyone: list[Candidate], index: int, board: _Board) -> None:
-    candidate = everyone[index]
-    match = candidate.current()
-    if match is None:
+def _stand_in_line(index: int, board: _Board) -> None:
+    candidate = board.everyone[index]
+    if not candidate.claimed:
         return
-    heapq.heappush(board.queue, (-len(match.claimed), candidate.rule.position, candidate.root.position, index))
+    heapq.heappush(board.queue, board.place(index))
     if candidate.rule.over:
-        for node in match.claimed:
+        for node in candidate.claimed:
             board.wanted.setdefault(node, set()).add(index)
 
 
@@ -161,21 +173,21 @@ def _stronger(candidates: list[Candidate]) -> dict[str, set[str]]:
 
 
 def _withdraw_wish(match: Match, index: int, board: _Board) -> None:
-    for node in match.claimed:
-        if node in board.wanted:
-            board.wanted[node].discard(index)
+    if board.wanted:
+        for node in match.claimed:
+            if node in board.wanted:
+                board.wanted[node].discard(index)
 
 
-def _rival(
-    everyone: list[Candidate], candidate: Candidate, match: Match, board: _Board, stronger: dict[str, set[str]]
-) -> int | None:
+def _rival(candidate: Candidate, match: Match, board: _Board, stronger: dict[str, set[str]]) -> int | None:
     """An outstanding candidate of a rule over this one that wants one of its nodes for itself."""
     above = stronger.get(candidate.rule.name)
     if not above:
         return None
     for node in match.claimed:
         for index in sorted(board.wanted.get(node, ())):
-            other = everyone[index].current()
-            if everyone[index].rule.name in above and other is not None and not _compatible(match, other, node):
+            other = board.everyone[index].current()
+            name = board.everyone[index].rule.name
+            if name in above and other is not None and not _compatible(match, other, node):
                 return index
     return None

@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
+import torch
 from attrs import define, field, frozen
 
-from apportion.engine.candidates import Candidate, Match, run_steps
+from apportion.engine.candidates import Candidate, Emits, Match, run_steps
 from apportion.engine.compile.rulesets import Cutoff, PartitionPolicy, RuleSet
 from apportion.engine.facts import GraphFacts, Value, is_kind
 from apportion.engine.merge import Flow, Unit, split
 from apportion.engine.order import storage_of, written_values
 from apportion.engine.reasons import Attempt, Cause, show_value
 
-__all__ = ["Block", "Border", "Group", "border_of", "settle"]
+__all__ = ["Block", "Border", "Group", "border_of", "in_order", "settle"]
 
 
 @define(eq=False)
@@ -23,20 +24,14 @@ class Block:
     """Matches that share nodes (mostly one): what stays together whatever happens."""
 
     candidates: list[Candidate]
-    emits: tuple[tuple[str, bytes], ...]
-    matches: Sequence[Match] = field(init=False)
-    nodes: tuple[Value, ...] = field(init=False)
+    emits: Emits
+    nodes: tuple[Value, ...]
 
-    def __attrs_post_init__(self) -> None:
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Work out matches and nodes anew from the candidates that are left."""
-        self.matches = [match for candidate in self.candidates if (match := candidate.current()) is not None]
-        if len(self.matches) == 1:
-            self.nodes = self.matches[0].claimed
-        else:
-            self.nodes = in_order({node for match in self.matches for node in match.claimed})
+    def keep(self, candidates: list[Candidate]) -> None:
+        """Go on with some of its matches."""
+        if len(candidates) != len(self.candidates):
+            self.candidates = candidates
+            self.nodes = in_order({node for candidate in candidates for node in candidate.claimed})
 
 
 @define(eq=False)
@@ -51,18 +46,26 @@ class Group:
     def nodes(self) -> tuple[Value, ...]:
         """Its op nodes in graph order."""
         if self._nodes is None:
-            self._nodes = in_order(node for block in self.blocks for node in block.nodes)
+            if len(self.blocks) == 1:
+                self._nodes = self.blocks[0].nodes
+            else:
+                self._nodes = in_order([node for block in self.blocks for node in block.nodes])
         return self._nodes
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """The matches in it, as the candidates that offer them."""
+        return [candidate for block in self.blocks for candidate in block.candidates]
 
     @property
     def matches(self) -> list[Match]:
         """The matches in it."""
-        return [match for block in self.blocks for match in block.matches]
+        return [match for candidate in self.candidates if (match := candidate.current()) is not None]
 
     def border(self, policy: PartitionPolicy) -> Border:
         """What crosses its border under the policy for constants."""
         if self._border is None:
-            self._border = border_of(self.nodes, self.matches, policy)
+            self._border = border_of(self.nodes, self.candidates, policy)
         return self._border
 
     def changed(self, blocks: list[Block]) -> None:
@@ -84,23 +87,37 @@ class Border:
     constants: tuple[Value, ...]
 
 
-def border_of(nodes: Iterable[Value], matches: Iterable[Match], policy: PartitionPolicy) -> Border:
-    """The border of a partition under the policy for constants."""
-    members = list(nodes)
-    inside = set(members)
-    taken = {value for match in matches for value in match.taken} if policy.constants == "none" else set()
+def border_of(nodes: Sequence[Value], candidates: Iterable[Candidate], policy: PartitionPolicy) -> Border:
+    """The border of a partition of these nodes and matches under the policy for constants."""
+    inside = set(nodes)
+    calls = {node.fx for node in nodes}
+    taken = _taken(candidates) if policy.constants == "none" else set()
     inputs: dict[Value, None] = {}
     constants: dict[Value, None] = {}
     outputs: dict[Value, None] = {}
-    for node in members:
+    for node in nodes:
         for value in node.inputs:
-            if value.node not in inside:
-                along = value.position < 0 and _goes_along(value, inside, taken, policy)
-                (constants if along else inputs)[value] = None
+            if value.position < 0:
+                (constants if _goes_along(value, inside, taken, policy) else inputs)[value] = None
+            elif value.node not in inside:
+                inputs[value] = None
+        if isinstance(node.val, torch.Tensor):  # one output, which calls read
+            if not calls.issuperset(node.fx.users):
+                outputs[node] = None
+            continue
         for value in node.outputs:
             if value.leaves(inside):
                 outputs[value] = None
     return Border(tuple(inputs), tuple(outputs), tuple(constants))
+
+
+def _taken(candidates: Iterable[Candidate]) -> set[Value]:
+    found: set[Value] = set()
+    for candidate in candidates:
+        if candidate.rule.takes:
+            match = candidate.current()
+            found.update(() if match is None else match.taken)
+    return found
 
 
 def _goes_along(value: Value, inside: set[Value], taken: set[Value], policy: PartitionPolicy) -> bool:
@@ -117,6 +134,7 @@ class _Settling:
 
     rules: RuleSet
     flow: Flow
+    checks_matches: bool
     withdrawn: list[Candidate] = field(factory=list)
     note: Callable[[tuple[Value, ...], Attempt], None] = field(kw_only=True)
 
@@ -129,12 +147,9 @@ class _Settling:
         """Withdraw matches of a group together, and note why."""
         reasons = {id(candidate): (candidate, attempt) for candidate, attempt in failed}
         for candidate, attempt in reasons.values():
-            match = candidate.current()
-            if match is not None:
-                self.note(match.claimed, attempt)
+            self.note(candidate.claimed, attempt)
         for block in group.blocks:
-            block.candidates = [c for c in block.candidates if id(c) not in reasons]
-            block.refresh()
+            block.keep([c for c in block.candidates if id(c) not in reasons])
         for candidate, _ in reasons.values():
             candidate.withdraw()
             self.withdrawn.append(candidate)
@@ -176,8 +191,7 @@ class _Settling:
         failed = []
         for block in group.blocks:
             for candidate in block.candidates:
-                match = candidate.current()
-                node = next((n for n in match.claimed if n in dropped), None) if match is not None else None
+                node = next((n for n in candidate.claimed if n in dropped), None)
                 if node is not None:
                     failed.append((candidate, self._cutoff(Cause.TRIMMED, candidate, *dropped[node])))
         return failed
@@ -196,7 +210,9 @@ class _Settling:
 
     def post_conditions(self, group: Group) -> None:
         """Withdraw the matches whose requirements on their partition are not met."""
-        if not any(match.rule.post for match in group.matches) and not any(_writes(node) for node in group.nodes):
+        if not self.checks_matches or not any(
+            c.rule.post or any(map(_writes, c.claimed)) for b in group.blocks for c in b.candidates
+        ):
             return
         border: Border | None = None
         failed: list[tuple[Candidate, Attempt]] = []
@@ -364,7 +380,8 @@ def settle(
     Gives the partitions that are left and whether anything was withdrawn (then matches must be resolved and merged
     again).
     """
-    settling = _Settling(rules, flow, note=note)
+    checks = any(rule.post for rule in rules.rules) or any(map(_writes, graph.calls))
+    settling = _Settling(rules, flow, checks, note=note)
     for step in (settling.trim, settling.post_conditions, settling.reject):
         for group in groups:
             step(group)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
+import torch
 import torch.fx as fx
 
 from apportion.engine.facts import GraphFacts
@@ -51,22 +51,23 @@ def clear_tags(graph: GraphFacts) -> None:
             del node.meta[TAG]
 
 
-def write_tags(
-    group: Group, border: Border, tag: str, graph: GraphFacts, order: Mapping[fx.Node, int]
-) -> tuple[fx.Node, ...]:
-    """Tag a partition: its nodes, their getitems, the constants that go along. Gives the op nodes and getitems in the
-    graph's `order`.
+def write_tags(group: Group, border: Border, tag: str, graph: GraphFacts) -> tuple[fx.Node, ...]:
+    """Tag a partition: its nodes, their getitems, the constants that go along. Gives the op nodes and getitems in graph
+    order.
 
     A constant that several partitions take gets the smallest of their tags; it is copied when they are lowered.
     """
-    tagged: list[fx.Node] = []
-    for value in group.nodes:
-        tagged.extend([value.fx, *value.getitems])
-    tagged.sort(key=order.__getitem__)
+    tagged = [value.fx for value in group.nodes]
+    several = [value for value in group.nodes if not isinstance(value.val, torch.Tensor)]
+    getitems = [node for value in several for node in value.getitems]
+    if getitems:
+        tagged.extend(getitems)
+        tagged.sort(key=graph.places.__getitem__)
     for node in tagged:
         node.meta[TAG] = tag
-    for value in border.constants:
-        known = value.fx.meta.get(TAG)
-        if value.fx.op in ("placeholder", "get_attr") and (known is None or tag < known) and not graph.path:
-            value.fx.meta[TAG] = tag
+    if not graph.path:
+        for value in border.constants:
+            known = value.fx.meta.get(TAG)
+            if value.fx.op in ("placeholder", "get_attr") and (known is None or tag < known):
+                value.fx.meta[TAG] = tag
     return tuple(tagged)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -13,7 +13,7 @@ from apportion.engine.compile.core import combine, compile_expression, constant,
 from apportion.engine.compile.opsets import is_op_name, resolve_ops
 from apportion.engine.compile.options import conforms, type_of
 from apportion.engine.compile.runtime import number
-from apportion.engine.compile.scope import FAR_SLOT, ROOT_SLOT, Compiled, Scope
+from apportion.engine.compile.scope import FAR_SLOT, NEAR_SLOT, Compiled, Scope
 from apportion.engine.compile.types import (
     ANY,
     INT,
@@ -74,11 +74,15 @@ def _reader(
 
     def evaluate_beyond(frame: list[Any]) -> Any:
         value = inner(frame)
-        if reach is Reach.GRAPH or value is not frame[ROOT_SLOT]:
+        if reach is Reach.GRAPH or not _is_near(value, frame[NEAR_SLOT]):
             frame[FAR_SLOT] = True
         return read(value)
 
     return combine(expr, scope, type_, [thing], evaluate if reach is Reach.VALUE else evaluate_beyond)
+
+
+def _is_near(value: Any, near: Sequence[Value] | None) -> bool:
+    return near is not None and type(value) is Value and value.node in near
 
 
 def _is_reserved_root(expr: tree.Expr) -> bool:

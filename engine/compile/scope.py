@@ -19,8 +19,8 @@ __all__ = [
     "BUDGET_SLOT",
     "FAR_SLOT",
     "FIRST_FREE_SLOT",
+    "NEAR_SLOT",
     "PARTITION_NAMES",
-    "ROOT_SLOT",
     "Compiled",
     "Entry",
     "Environment",
@@ -36,12 +36,12 @@ PARTITION_NAMES: Mapping[str, Type] = {
 BUDGET_SLOT = len(PARTITION_NAMES)
 """The slot that keeps count of the work that one evaluation may do."""
 
-ROOT_SLOT = BUDGET_SLOT + 1
-"""The slot of the node that a rule is tried at."""
+NEAR_SLOT = BUDGET_SLOT + 1
+"""The slot of the nodes that the pattern has looked into (None outside of patterns)."""
 
-FAR_SLOT = ROOT_SLOT + 1
-"""The slot that is True once something was read beyond the root's own arguments and results: then what the rule came
-to at this node says nothing about nodes like it."""
+FAR_SLOT = NEAR_SLOT + 1
+"""The slot that is True once something was read beyond the arguments and results of those nodes: then what the rule
+came to here says nothing about places like this one."""
 
 FIRST_FREE_SLOT = FAR_SLOT + 1
 

@@ -109,7 +109,7 @@ def _other_cause(
 
 
 def _limit(policy: PartitionPolicy, nodes: Sequence[Value], parts: Sequence[Part], a: int, b: int) -> str | None:
-    border = border_of(nodes, [*parts[a].group.matches, *parts[b].group.matches], policy)
+    border = border_of(nodes, [*parts[a].group.candidates, *parts[b].group.candidates], policy)
     size = sum(v.nbytes for v in border.constants if isinstance(v.nbytes, int))
     for name, found, limit in (
         ("max_nodes", len(nodes), policy.max_nodes),

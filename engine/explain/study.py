@@ -190,7 +190,7 @@ class Study:
                     for candidate in known:
                         candidate.reset()
                 found.extend(known)
-            return sorted(found, key=lambda c: (c.rule.position, c.root.position))
+            return sorted(found, key=lambda c: (c.root.position, c.rule.position))
 
         return prepared
 
@@ -220,7 +220,7 @@ class _Count:
             if deciding.dissolved(graph):
                 continue
             for part in deciding.parts_of(graph):
-                border = border_of(part.group.nodes, part.group.matches, part.rules.policy)
+                border = border_of(part.group.nodes, part.group.candidates, part.rules.policy)
                 self.groups.append(frozenset((method, graph.path, n.name) for n in part.group.nodes))
                 self.inward += _bytes(border.inputs)
                 self.outward += _bytes(border.outputs)

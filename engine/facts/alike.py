@@ -6,7 +6,7 @@ looked at once for each likeness, and not once for each call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -121,15 +121,17 @@ def _size(size: Any) -> Any:
     return size if type(size) is int else size.node.expr
 
 
-def counterparts(one: Value, other: Value) -> dict[Value, Value]:
-    """For the values around a call those at the same places around another that is like it."""
-    found = dict(zip((one, *one.outputs), (other, *other.outputs), strict=True))
-    found.update(zip(one.inputs, other.inputs, strict=True))
+def counterparts(ones: Sequence[Value], others: Sequence[Value]) -> dict[Value, Value]:
+    """For the values around some calls those at the same places around others that are like them."""
+    found: dict[Value, Value] = {}
+    for one, other in zip(ones, others, strict=True):
+        found.update(zip((one, *one.outputs), (other, *other.outputs), strict=True))
+        found.update(zip(one.inputs, other.inputs, strict=True))
     return found
 
 
 def moved(thing: Any, places: Mapping[Value, Value]) -> Any:
-    """What was found around one call, as it is around another: `places` are their `counterparts`."""
+    """What was found around some calls, as it is around others: `places` are their `counterparts`."""
     if isinstance(thing, Value):
         return places.get(thing, thing)
     return tuple([moved(item, places) for item in thing]) if isinstance(thing, tuple) else thing

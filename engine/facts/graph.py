@@ -182,6 +182,11 @@ class GraphFacts:
         return self._results[1]
 
     @lazy
+    def results(self) -> frozenset[Value]:
+        """What is returned or written back."""
+        return self.returned | self.written_back
+
+    @lazy
     def written(self) -> frozenset[Value]:
         """The values that an op of the graph (or of a branch) writes to, directly or through a view."""
         return written_values(self)
@@ -190,6 +195,11 @@ class GraphFacts:
     def order(self) -> Mapping[Value, int]:
         """The place of each node's value among all nodes."""
         return {v: i for i, v in enumerate(v for v in self.by_node.values() if v.element is None)}
+
+    @lazy
+    def places(self) -> Mapping[fx.Node, int]:
+        """The place of each FX node in the graph, getitems included."""
+        return {node: index for index, node in enumerate(self.module.graph.nodes)}
 
     @lazy
     def frozen(self) -> frozenset[Value]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 
-from attrs import field, frozen
+from attrs import frozen
 
 __all__ = ["Flow", "Unit"]
 
@@ -40,28 +40,25 @@ class Flow:
         return reversed_edges(self.predecessors)
 
 
-def _as_tuple(nodes: Iterable[int]) -> tuple[int, ...]:
-    return tuple(nodes)
-
-
-@frozen
 class Unit:
     """Nodes that must stay together: a match, or matches that share nodes.
 
-    Only units of equal `colour` may share a partition (their delegation specs differ otherwise).
+    Only units of equal `colour` may share a partition (their delegation specs differ otherwise). Raises ValueError for
+    a unit without nodes.
     """
 
-    nodes: tuple[int, ...] = field(converter=_as_tuple)
-    colour: Hashable = None
+    __slots__ = ("colour", "first", "nodes")
 
-    def __attrs_post_init__(self) -> None:
+    def __init__(self, nodes: Iterable[int], colour: Hashable = None) -> None:
+        self.nodes: tuple[int, ...] = tuple(nodes)
         if not self.nodes:
             raise ValueError("a unit without nodes")
-
-    @property
-    def first(self) -> int:
+        self.colour = colour
+        self.first = self.nodes[0] if len(self.nodes) == 1 else min(self.nodes)
         """The earliest node of the unit."""
-        return min(self.nodes)
+
+    def __repr__(self) -> str:
+        return f"Unit({self.nodes}, {self.colour!r})"
 
 
 def reversed_edges(predecessors: Sequence[Sequence[int]]) -> list[list[int]]:

@@ -1,0 +1,280 @@
+"""What matching finds: candidates with their variants, and for each node the attempt that came furthest.
+
+Networks repeat themselves, so what a rule comes to is recorded where it was tried first, and every place like that one
+refers to the recording: `near` are the nodes that the rule looked into there, and those that stand for them here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from apportion.engine.compile.rulesets import CompiledRule
+from apportion.engine.facts import Value, counterparts, moved
+from apportion.engine.reasons import Attempt
+
+__all__ = ["Attempts", "Candidate", "Emits", "Match", "Near", "Recording", "Step"]
+
+Emits = tuple[tuple[str, bytes], ...]
+
+Near = tuple[Value, ...]
+"""The nodes that a rule looked into, its root first."""
+
+
+@define(eq=False)
+class Match:
+    """A rule that holds at a place: the nodes it claims, those of them that other matches may share, its specs.
+
+    Its bindings are its own, or those of the match `like` it elsewhere, moved here when they are asked for.
+    """
+
+    rule: CompiledRule
+    root: Value
+    _frame: list[Any] | None
+    claimed: tuple[Value, ...]
+    shared: frozenset[Value]
+    emits: Emits
+    near: Near = ()
+    _like: Match | None = None
+    _places: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def frame(self) -> list[Any]:
+        """What each slot of the rule is bound to."""
+        if self._frame is None:
+            if self._like is None:
+                return []
+            places = counterparts(self._like.near, self.near)
+            self._frame = [moved(value, places) for value in self._like.frame]
+        return self._frame
+
+    def at(self, near: Near, claimed: tuple[Value, ...]) -> Match:
+        """The same match at nodes like those here."""
+        shared = self.shared
+        if shared:
+            places = dict(zip(self.near, near, strict=True))
+            shared = frozenset([places[node] for node in shared])
+        return Match(self.rule, near[0], None, claimed, shared, self.emits, near, self)
+
+    @property
+    def taken(self) -> tuple[Value, ...]:
+        """The constants that the rule takes along (`take`)."""
+        if not self.rule.takes:
+            return ()
+        if self._like is not None:
+            places = self._like._taken_places()
+            if places is not None:
+                near = self.near
+                return tuple([near[node].inputs[place] for node, place in places])
+        found: dict[Value, None] = {}
+        for slot in self.rule.takes:
+            bound = self.frame[slot]
+            for value in bound if isinstance(bound, tuple) else (bound,):
+                if isinstance(value, Value):
+                    found[value] = None
+        return tuple(found)
+
+    def _taken_places(self) -> tuple[tuple[int, int], ...] | None:
+        """Where the constants that are taken stand: at which place of which node; None where one stands nowhere."""
+        if self._places is None:
+            at = {v: (node, place) for node, one in enumerate(self.near) for place, v in enumerate(one.inputs)}
+            taken = self.taken
+            if not all(value in at for value in taken):
+                return None
+            self._places = tuple([at[value] for value in taken])
+        return self._places
+
+    @property
+    def marks(self) -> tuple[tuple[Value, str], ...]:
+        """The nodes that the rule marks, each with its key."""
+        found: list[tuple[Value, str]] = []
+        for slots, key in self.rule.marks:
+            for slot in slots:
+                bound = self.frame[slot]
+                found.extend(
+                    (v.node, key) for v in (bound if isinstance(bound, tuple) else (bound,)) if isinstance(v, Value)
+                )
+        return tuple(found)
+
+
+@define(eq=False)
+class Attempts:
+    """For each node the attempt that came furthest; in `every`, where it is a list, all of them.
+
+    An attempt that was made elsewhere is kept as it is, with the nodes there and here, and moved when it is asked for.
+    """
+
+    best: dict[Value, Attempt] = field(factory=dict)
+    every: list[tuple[Value, Attempt]] | None = None
+    _moves: dict[Value, tuple[Near, Near]] = field(factory=dict)
+
+    def note(self, nodes: Sequence[Value], attempt: Attempt, move: tuple[Near, Near] | None = None) -> None:
+        """Keep `attempt` for those of `nodes` that no other attempt came further at."""
+        if self.every is not None:
+            self.every.extend((node, attempt if move is None else attempt.moved(*move)) for node in nodes)
+        for node in nodes:
+            known = self.best.get(node)
+            if known is None or attempt.progress > known.progress:
+                self.best[node] = attempt
+                if move is not None:
+                    self._moves[node] = move
+                elif known is not None:
+                    self._moves.pop(node, None)
+
+    def of(self, node: Value) -> Attempt | None:
+        """The attempt that came furthest at a node."""
+        found, move = self.best.get(node), self._moves.get(node)
+        return found if found is None or move is None else found.moved(*move)
+
+    def fork(self) -> Attempts:
+        """The same store, for another backend."""
+        return Attempts(self.best, self.every, self._moves)
+
+
+@frozen(eq=False)
+class Step:
+    """One variant of a rule: its match (None: there is no further one), and the attempts on the way to it.
+
+    Where it looked `far`, the same may not hold elsewhere.
+    """
+
+    match: Match | None
+    notes: tuple[tuple[tuple[Value, ...], Attempt], ...]
+    far: bool
+
+
+@define(eq=False)
+class Recording:
+    """The variants of a rule at one place, found as they are asked for.
+
+    `pull` finds the next one, `again` makes a recording of its own for another root.
+    """
+
+    near: Near
+    pull: Callable[[Recording], Step]
+    again: Callable[[Value], Recording]
+    _steps: list[Step] = field(factory=list)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it has a first variant already."""
+        return bool(self._steps)
+
+    def step(self, index: int) -> Step:
+        """A variant; behind the last one a step without a match."""
+        steps = self._steps
+        while len(steps) <= index:
+            if steps and steps[-1].match is None:
+                return steps[-1]
+            steps.append(self.pull(self))
+        return steps[index]
+
+
+_END = 1 << 30
+
+
+@define(eq=False)
+class Candidate:
+    """A rule at a root: its variants in order of preference, found as they are needed.
+
+    A variant that was withdrawn is never offered again; one that only lost comes back when `restart` is called. The
+    nodes that the variant on offer claims are in `claimed`.
+    """
+
+    rule: CompiledRule
+    root: Value
+    near: Near
+    _recording: Recording
+    _attempts: Attempts
+    claimed: tuple[Value, ...] = ()
+    _step: Step | None = None
+    _index: int = -1
+    _noted: int = 0
+    _withdrawn: frozenset[int] = frozenset()
+    _match: Match | None = None
+
+    def current(self) -> Match | None:
+        """The variant on offer."""
+        step = self._step
+        if step is None or step.match is None:
+            return None
+        if self._match is None:
+            same = self.near is self._recording.near
+            self._match = step.match if same else step.match.at(self.near, self.claimed)
+        return self._match
+
+    @property
+    def emits(self) -> Emits:
+        """The specs of the variant on offer."""
+        return () if self._step is None or self._step.match is None else self._step.match.emits
+
+    @property
+    def shares(self) -> bool:
+        """Whether other matches may have some of its nodes, too."""
+        return self._step is not None and self._step.match is not None and bool(self._step.match.shared)
+
+    def advance(self) -> bool:
+        """Offer the next variant; false when there is none left."""
+        while True:
+            self._index += 1
+            step = self._next()
+            if self._index >= self._noted:
+                self._noted = self._index + 1
+                self._note(step)
+            if step.match is None:
+                self._offer(None)
+                self._index = _END
+                return False
+            if self._index not in self._withdrawn:
+                self._offer(step)
+                return True
+
+    def _next(self) -> Step:
+        step = self._recording.step(self._index)
+        if step.far and self.near is not self._recording.near:
+            self._recording = self._recording.again(self.root)
+            self.near = self._recording.near
+            step = self._recording.step(self._index)
+        return step
+
+    def _note(self, step: Step) -> None:
+        recorded, near = self._recording.near, self.near
+        move = None if recorded is near else (recorded, near)
+        for nodes, attempt in step.notes:
+            self._attempts.note(self._here(nodes), attempt, move)
+
+    def _offer(self, step: Step | None) -> None:
+        self._step, self._match = step, None
+        self.claimed = () if step is None or step.match is None else self._here(step.match.claimed)
+
+    def _here(self, nodes: tuple[Value, ...]) -> tuple[Value, ...]:
+        """What stands here for nodes of the recording, in graph order."""
+        near, recorded = self.near, self._recording.near
+        if near is recorded:
+            return nodes
+        if len(near) == 1:
+            return near
+        places = dict(zip(recorded, near, strict=True))
+        return tuple(sorted([places[node] for node in nodes], key=_position))
+
+    def withdraw(self) -> None:
+        """Take the variant on offer back for good."""
+        self._withdrawn |= {self._index}
+
+    def reset(self) -> None:
+        """As it was found: nothing withdrawn, the first variant on offer."""
+        self._withdrawn = frozenset()
+        self.restart()
+
+    def restart(self) -> bool:
+        """Offer the first variant that was not withdrawn; false when there is none."""
+        if self._index == 0 and not self._withdrawn:
+            return True
+        self._index = -1
+        return self.advance()
+
+
+def _position(value: Value) -> int:
+    return value.position
