@@ -72,10 +72,20 @@ class Matcher:
     _verdicts: dict[Value, _Verdict] = field(factory=dict)
     _alike: dict[int, _Verdict] = field(factory=dict)
     _notes: list[tuple[tuple[Value, ...], Attempt]] = field(factory=list)
+    _likenesses: Sequence[int] = field(init=False)
+    _results: frozenset[Value] = field(init=False)
 
     @_invariants.default
     def _index(self) -> _ByOp[CompiledInvariant]:
         return _ByOp.index(self.rules.invariants)
+
+    @_likenesses.default
+    def _of_graph(self) -> Sequence[int]:
+        return self.graph.likenesses
+
+    @_results.default
+    def _out_of_graph(self) -> frozenset[Value]:
+        return self.graph.results
 
     def candidates(self) -> list[Candidate]:
         """A candidate for every root and rule that fits there at all, in graph order, then file order."""
@@ -83,7 +93,7 @@ class Matcher:
         found: list[Candidate] = []
         known: dict[int, _Place] = {}
         alone = self.attempts.every is not None
-        for node, likeness in zip(self.graph.calls, self.graph.likenesses, strict=True):
+        for node, likeness in zip(self.graph.calls, self._likenesses, strict=True):
             place = known.get(likeness)
             near: Near | None = (node,)
             if alone or self.refusal(node) is not None:
@@ -101,7 +111,7 @@ class Matcher:
                     if outcome.first.far:
                         self._try(outcome.rule, node, found)
                     else:
-                        self._offer(outcome.rule, outcome.recording, near, found)
+                        self._repeat(outcome, near, found)
         return found
 
     # --- places that are alike -------------------------------------------------------------------------------------
@@ -133,11 +143,11 @@ class Matcher:
         around: list[Value] = []
         for node in near:
             around.append(node)
-            for value in node.inputs:
-                around += (value, value.node)
-        wiring = [around.index(v) if v in around else -1 for value in other.inputs for v in (value, value.node)]
-        results = self.graph.results
-        return self.graph.likenesses[other.position], len(other.users), other in results, tuple(wiring)
+            around += node.inputs
+            around += [value.node for value in node.inputs if value.element is not None]
+        own = [*other.inputs, *[value.node for value in other.inputs if value.element is not None]]
+        wiring = [around.index(value) if value in around else -1 for value in own]
+        return self._likenesses[other.position], len(other.users), other in self._results, tuple(wiring)
 
     def _remember(self, place: _Place, near: Sequence[Value], outcomes: list[_Outcome]) -> None:
         """Keep outcomes where the way over these nodes leads to."""
@@ -180,6 +190,15 @@ class Matcher:
         candidate = Candidate(rule, near[0], near, recording, self.attempts)
         if candidate.advance():
             found.append(candidate)
+
+    def _repeat(self, outcome: _Outcome, near: Near, found: list[Candidate]) -> None:
+        """A rule at a place like one where it was tried."""
+        recording, first = outcome.recording, outcome.first
+        for nodes, attempt in first.notes:
+            self.attempts.note(recording.here(nodes, near), attempt, (recording.near, near))
+        if first.match is not None:
+            claimed = near if len(near) == 1 else recording.here(first.match.claimed, near)
+            found.append(Candidate(outcome.rule, near[0], near, recording, self.attempts, claimed, first, 0, 1))
 
     def _record(self, rule: CompiledRule, root: Value, sight: Sight) -> Recording:
         variants = self._variants(rule, root, sight)
@@ -290,7 +309,7 @@ class Matcher:
         invariants = self._invariants.of(_op_name(node))
         if not invariants:
             return None
-        likeness = self.graph.likenesses[node.position]
+        likeness = self._likenesses[node.position]
         known = self._verdicts.get(node) or self._alike.get(likeness)
         if known is None:
             own = Sight([node])

@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 from apportion.engine.candidates import Attempts, Candidate, Matcher
 from apportion.engine.compile.rulesets import CompiledRule, RuleSet
 from apportion.engine.facts import GraphFacts, Value
-from apportion.engine.merge import Flow, Unit, interleaved, merge, path_around
+from apportion.engine.merge import Cyclic, Flow, Unit, interleaved, merge, path_around
 from apportion.engine.reasons import Attempt, Cause
 from apportion.engine.resolve import Loss, resolve
 from apportion.engine.settle import Block, Group, in_order, settle
@@ -66,10 +66,12 @@ def claim(
         resolution = resolve(candidates)
         _note_losses(this, resolution.losses)
         blocks = _blocks(resolution.winners)
-        if _withdraw_interleaved(this, blocks):
-            continue
         units = list(map(_unit, blocks))
-        merged = merge(flow, units, rules.policy.merge, fixed)
+        try:
+            merged = merge(flow, units, rules.policy.merge, fixed)
+        except Cyclic:
+            _withdraw_interleaved(this, blocks, units)
+            continue
         groups = [Group([blocks[index] for index in sorted(part)]) for part in merged]
         claims.groups, again = settle(groups, rules, graph, flow, attempts.note)
         if not again:
@@ -112,10 +114,7 @@ def _root(leader: list[int], index: int) -> int:
     return index
 
 
-def _withdraw_interleaved(this: _Round, blocks: list[Block]) -> bool:
-    if all(len(block.nodes) == 1 for block in blocks):
-        return False
-    units = [_unit(block) for block in blocks]
+def _withdraw_interleaved(this: _Round, blocks: list[Block], units: list[Unit]) -> None:
     losers = interleaved(this.flow, units, this.fixed)
     standing = [*this.fixed, *(unit.nodes for index, unit in enumerate(units) if index not in losers)]
     for index in sorted(losers):
@@ -130,7 +129,6 @@ def _withdraw_interleaved(this: _Round, blocks: list[Block]) -> bool:
             )
             this.attempts.note(candidate.claimed, attempt)
             candidate.withdraw()
-    return bool(losers)
 
 
 def _way_around(this: _Round, standing: Sequence[Sequence[int]], nodes: Sequence[int]) -> str:
@@ -142,18 +140,18 @@ def _way_around(this: _Round, standing: Sequence[Sequence[int]], nodes: Sequence
 
 def _note_losses(this: _Round, losses: list[Loss]) -> None:
     for loss in losses:
-        if this.attempts.every is None and set(loss.match.claimed) <= set(loss.winner.claimed):
+        if this.attempts.every is None and set(loss.claimed) <= set(loss.taken):
             continue  # what becomes of its nodes is up to the winner
         attempt = Attempt(
             Cause.LOST,
             (4, 0),
-            loss.match.rule.name,
-            loss.match.rule.name_span,
+            loss.rule.name,
+            loss.rule.name_span,
             detail=partial(_winner, loss),
             backend=this.rules.backend_id,
         )
-        this.attempts.note(loss.match.claimed, attempt)
+        this.attempts.note(loss.claimed, attempt)
 
 
 def _winner(loss: Loss) -> str:
-    return f"{loss.winner.rule.name} ({loss.winner.rule.name_span}), which takes `{loss.node.name}`"
+    return f"{loss.winner.name} ({loss.winner.name_span}), which takes `{loss.node.name}`"

@@ -23,4 +23,7 @@ def collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
+        if not gc.get_freeze_count():  # what was made becomes old without being walked
+            gc.freeze()
+            gc.unfreeze()
         gc.enable()

@@ -172,6 +172,17 @@ class Recording:
         return steps[index]
 
 
+    def here(self, nodes: tuple[Value, ...], near: Near) -> tuple[Value, ...]:
+        """What stands elsewhere for nodes of the recording, in graph order."""
+        recorded = self.near
+        if near is recorded:
+            return nodes
+        if len(near) == 1:
+            return near
+        places = dict(zip(recorded, near, strict=True))
+        return tuple(sorted([places[node] for node in nodes], key=_position))
+
+
 _END = 1 << 30
 
 
@@ -243,21 +254,12 @@ class Candidate:
         recorded, near = self._recording.near, self.near
         move = None if recorded is near else (recorded, near)
         for nodes, attempt in step.notes:
-            self._attempts.note(self._here(nodes), attempt, move)
+            self._attempts.note(self._recording.here(nodes, near), attempt, move)
 
     def _offer(self, step: Step | None) -> None:
         self._step, self._match = step, None
-        self.claimed = () if step is None or step.match is None else self._here(step.match.claimed)
+        self.claimed = () if step is None or step.match is None else self._recording.here(step.match.claimed, self.near)
 
-    def _here(self, nodes: tuple[Value, ...]) -> tuple[Value, ...]:
-        """What stands here for nodes of the recording, in graph order."""
-        near, recorded = self.near, self._recording.near
-        if near is recorded:
-            return nodes
-        if len(near) == 1:
-            return near
-        places = dict(zip(recorded, near, strict=True))
-        return tuple(sorted([places[node] for node in nodes], key=_position))
 
     def withdraw(self) -> None:
         """Take the variant on offer back for good."""

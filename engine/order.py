@@ -25,11 +25,13 @@ def flow_of(graph: GraphFacts, *, reads: bool = True) -> Flow:
     Beside data edges, a node that writes a storage comes after everything before it that reads or writes that storage,
     and before everything after it; random ops keep their order.
     """
-    before = [{v.position for v in node.inputs if v.position >= 0} for node in graph.calls]
+    edges = graph.edges
     if any(_may_have_effects(node.op) and node.has_effects for node in graph.calls):
+        before = [set(found) for found in edges]
         _add_order(graph, before)
+        edges = [sorted(found) for found in before]
     read = [[id(v) for v in node.tensor_inputs if not v.is_constant] for node in graph.calls] if reads else None
-    return Flow([sorted(found) if len(found) > 1 else [*found] for found in before], read)
+    return Flow(edges, read)
 
 
 def _may_have_effects(op: Op | None) -> bool:

@@ -24,7 +24,7 @@ from apportion.engine.report import BackendCoverage, NodeReason, Report, Traffic
 from apportion.engine.result import CompileSpec, Contents, DelegationSpec, Partition, PartitionResult
 from apportion.engine.settle import Border, Group
 from apportion.engine.sources import Rules, load_all
-from apportion.engine.tag import TAG, clear_tags, foreign_groups, foreign_tag, tag_name, write_tags
+from apportion.engine.tag import clear_tags, foreign_groups, foreign_tag, tag_name, tagged, write_tags
 from apportion.engine.wishes import Wishes, choose_rules
 
 __all__ = ["Deciding", "Part", "Run", "partition"]
@@ -248,7 +248,7 @@ class Deciding:
 
     def _show_inner(self, graph: GraphFacts, rules: RuleSet) -> None:
         """Let rules that speak of `subgraphs` see what this backend claimed inside."""
-        for node in graph.calls:
+        for node in graph.higher_order:
             for inner in node.subgraphs:
                 owned = self.owned.get(inner, {})
                 inner.claimed = {value for value, backend in owned.items() if backend == rules.backend_id}
@@ -258,14 +258,15 @@ class Deciding:
 
     def _barred_nodes(self, graph: GraphFacts) -> Iterator[tuple[Value, Attempt]]:
         """The nodes of a graph that no backend may claim, each with the reason."""
-        for node in graph.calls:
-            op = node.op
-            if node in self.unwanted:
-                yield node, Attempt(Cause.EXCLUDED, (9, 0), detail=self.unwanted[node])
-            elif TAG in node.fx.meta and (foreign := foreign_tag(node.fx)) is not None:
+        for node in graph.higher_order:
+            if node.op is not None and node.op.name in _LOWERED_CALLS:
+                yield node, Attempt(Cause.LOWERED, (9, 0), detail=node.op.name)
+        for node in tagged(graph):
+            if (foreign := foreign_tag(node.fx)) is not None:
                 yield node, Attempt(Cause.OTHER_PARTITIONER, (9, 0), detail=foreign)
-            elif op is not None and op.style == "higher_order" and op.name in _LOWERED_CALLS:
-                yield node, Attempt(Cause.LOWERED, (9, 0), detail=op.name)
+        for node, why in self.unwanted.items():
+            if node.graph is graph:
+                yield node, Attempt(Cause.EXCLUDED, (9, 0), detail=why)
 
     def _branches(self, node: Value, rule: CompiledRule, backend_id: str) -> str | None:
         for inner in node.subgraphs:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import heapq
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from attrs import define, field, frozen
+from attrs import define, field
 
-from apportion.engine.candidates import Candidate, Match
+from apportion.engine.compile.rulesets import CompiledRule
 from apportion.engine.facts import Value
+from apportion.engine.found import Candidate
 
 __all__ = ["Loss", "Resolution", "resolve"]
 
@@ -17,12 +19,13 @@ __all__ = ["Loss", "Resolution", "resolve"]
 _MOST = sys.maxsize
 
 
-@frozen(eq=False)
-class Loss:
-    """A match that gave way: to whom, and on which node."""
+class Loss(NamedTuple):
+    """A match that gave way: to the rule of which match, and on which node."""
 
-    match: Match
-    winner: Match
+    rule: CompiledRule
+    claimed: tuple[Value, ...]
+    winner: CompiledRule
+    taken: tuple[Value, ...]
     node: Value
 
 
@@ -47,7 +50,7 @@ class _Board:
     """
 
     everyone: Sequence[Candidate]
-    owners: dict[Value, list[Match]] = field(factory=dict)
+    owners: dict[Value, list[Candidate]] = field(factory=dict)
     wanted: dict[Value, set[int]] = field(factory=dict)
     queue: list[Place] = field(factory=list)
     aside: dict[Value, int] = field(factory=dict)
@@ -59,23 +62,30 @@ class _Board:
         candidate = self.everyone[index]
         return -len(candidate.claimed), candidate.rule.position, candidate.root.position, index
 
-    def conflict(self, match: Match) -> Loss | None:
-        for node in match.claimed:
+    def conflict(self, candidate: Candidate) -> Loss | None:
+        """The owner that a candidate has to give way to."""
+        for node in candidate.claimed:
             for owner in self.owners.get(node, ()):
-                if not _compatible(match, owner, node):
-                    return Loss(match, owner, node)
+                if not _compatible(candidate, owner, node):
+                    return Loss(candidate.rule, candidate.claimed, owner.rule, owner.claimed, node)
         return None
 
-    def win(self, index: int, match: Match) -> None:
-        """Give a match its nodes."""
+    def win(self, index: int) -> None:
+        """Give a candidate its nodes."""
         self.won.append(index)
-        for node in match.claimed:
-            self.owners.setdefault(node, []).append(match)
+        candidate = self.everyone[index]
+        for node in candidate.claimed:
+            self.owners.setdefault(node, []).append(candidate)
 
 
-def _compatible(match: Match, owner: Match, node: Value) -> bool:
+def _compatible(one: Candidate, other: Candidate, node: Value) -> bool:
     """Nodes that both matches share may be in both, if they ask for the same specs."""
-    return node in match.shared and node in owner.shared and match.emits == owner.emits
+    if not (one.shares and other.shares):
+        return False
+    mine, theirs = one.current(), other.current()
+    if mine is None or theirs is None:
+        return False
+    return node in mine.shared and node in theirs.shared and mine.emits == theirs.emits
 
 
 def resolve(candidates: Sequence[Candidate]) -> Resolution:
@@ -98,17 +108,14 @@ def resolve(candidates: Sequence[Candidate]) -> Resolution:
         board.turn = max(board.turn, place)
         index = place[-1]
         candidate = everyone[index]
-        match = candidate.current()
-        if match is None:
-            continue
-        rival = _rival(candidate, match, board, stronger)
+        rival = _rival(candidate, board, stronger)
         if rival is not None:
             waiting.setdefault(rival, []).append(index)
             continue
-        _withdraw_wish(match, index, board)
-        loss = board.conflict(match)
+        _withdraw_wish(index, board)
+        loss = board.conflict(candidate)
         if loss is None:
-            board.win(index, match)
+            board.win(index)
         else:
             result.losses.append(loss)
             candidate.advance()
@@ -145,11 +152,10 @@ def _offer(index: int, board: _Board) -> None:
         uncontested = board.everyone[other]
         for its in uncontested.claimed:
             del board.aside[its]
-        match = uncontested.current()
-        if board.place(other) > board.turn or match is None:
+        if board.place(other) > board.turn:
             _stand_in_line(other, board)
         else:  # its turn is over: it won
-            board.win(other, match)
+            board.win(other)
     _stand_in_line(index, board)
 
 
@@ -172,22 +178,21 @@ def _stronger(candidates: list[Candidate]) -> dict[str, set[str]]:
     return found
 
 
-def _withdraw_wish(match: Match, index: int, board: _Board) -> None:
+def _withdraw_wish(index: int, board: _Board) -> None:
     if board.wanted:
-        for node in match.claimed:
+        for node in board.everyone[index].claimed:
             if node in board.wanted:
                 board.wanted[node].discard(index)
 
 
-def _rival(candidate: Candidate, match: Match, board: _Board, stronger: dict[str, set[str]]) -> int | None:
+def _rival(candidate: Candidate, board: _Board, stronger: dict[str, set[str]]) -> int | None:
     """An outstanding candidate of a rule over this one that wants one of its nodes for itself."""
     above = stronger.get(candidate.rule.name)
     if not above:
         return None
-    for node in match.claimed:
+    for node in candidate.claimed:
         for index in sorted(board.wanted.get(node, ())):
-            other = board.everyone[index].current()
-            name = board.everyone[index].rule.name
-            if name in above and other is not None and not _compatible(match, other, node):
+            other = board.everyone[index]
+            if other.rule.name in above and other.claimed and not _compatible(candidate, other, node):
                 return index
     return None

@@ -7,11 +7,11 @@ import re
 import torch
 import torch.fx as fx
 
-from apportion.engine.facts import GraphFacts
+from apportion.engine.facts import GraphFacts, Value
 from apportion.engine.merge import Flow, Unit, interleaved
 from apportion.engine.settle import Border, Group
 
-__all__ = ["TAG", "clear_tags", "foreign_groups", "foreign_tag", "tag_name", "write_tags"]
+__all__ = ["TAG", "clear_tags", "foreign_groups", "foreign_tag", "tag_name", "tagged", "write_tags"]
 
 TAG = "delegation_tag"
 """The key in `node.meta` where ExecuTorch's lowering and ours look for tags."""
@@ -34,7 +34,7 @@ def foreign_tag(node: fx.Node) -> str | None:
 def foreign_groups(graph: GraphFacts, flow: Flow) -> list[list[int]]:
     """The partitions that other partitioners made in a graph, as positions of their nodes; not those that can't run."""
     groups: dict[str, list[int]] = {}
-    for call in graph.calls:
+    for call in tagged(graph):
         tag = foreign_tag(call.fx)
         if tag is not None:
             groups.setdefault(tag, []).append(call.position)
@@ -43,12 +43,17 @@ def foreign_groups(graph: GraphFacts, flow: Flow) -> list[list[int]]:
     return [group for index, group in enumerate(found) if index not in lost]
 
 
+def tagged(graph: GraphFacts) -> list[Value]:
+    """The op nodes that carry any tag."""
+    return [call for call in graph.calls if TAG in call.fx.meta]
+
+
 def clear_tags(graph: GraphFacts) -> None:
     """Remove the tags of an earlier run."""
     for node in graph.module.graph.nodes:
-        tag = node.meta.get(TAG)
-        if isinstance(tag, str) and tag.startswith(_PREFIX):
-            del node.meta[TAG]
+        meta = node.meta
+        if TAG in meta and isinstance(meta[TAG], str) and meta[TAG].startswith(_PREFIX):
+            del meta[TAG]
 
 
 def write_tags(group: Group, border: Border, tag: str, graph: GraphFacts) -> tuple[fx.Node, ...]:

@@ -6,10 +6,13 @@ looked at once for each likeness, and not once for each call.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from attrs import frozen
 from torch import fx
 
 from apportion.engine.facts.kinds import origin_kinds
@@ -19,32 +22,41 @@ from apportion.engine.values import Dim, Unknown
 if TYPE_CHECKING:
     from apportion.engine.facts.graph import GraphFacts
 
-__all__ = ["counterparts", "likenesses", "moved", "stays"]
+__all__ = ["Survey", "counterparts", "moved", "stays", "survey"]
 
 
-def likenesses(graph: GraphFacts) -> list[int]:
-    """A number for each op node of a graph, equal where two calls are alike.
+@frozen(eq=False)
+class Survey:
+    """What one look over a graph gives: for each op node its likeness, and the positions of the op nodes it reads."""
+
+    likenesses: list[int]
+    edges: list[list[int]]
+
+
+def survey(graph: GraphFacts) -> Survey:
+    """A number for each op node of a graph, equal where two calls are alike, and the data edges between op nodes.
 
     Alike are calls of one op with equal literals, whose operands agree in place, type, layout, device and in what
     made them (an op, or what the program has there), whose results agree in type and layout, and in which equal
     operands stand at the same places. A call with branches is like no other.
     """
-    numbers: dict[Any, int] = {}
+    numbers: dict[Any, int] = defaultdict(count().__next__)
     made: dict[Value, int] = {}
     found: list[int] = []
-    values = graph.by_node
+    edges: list[list[int]] = []
+    values, branches = graph.by_node, graph.branches
     for node, value in values.items():
         if value.element is not None:
             whole = made[value.node]
-            made[value] = numbers.setdefault((_ELEMENT, whole, value.element, _type(value.val)), len(numbers))
+            made[value] = numbers[_ELEMENT, whole, value.element, _type(value.val)]
             continue
         val = node.meta.get("val")
         result = _type(value.val if val is None else val)
         if value.position < 0:
-            made[value] = numbers.setdefault((node.op, *origin_kinds(value), result), len(numbers))
+            made[value] = numbers[node.op, origin_kinds(value), result]
             continue
-        made[value] = numbers.setdefault((value.op, result), len(numbers))
-        key: list[Any] = [made[value]]
+        made[value] = number = numbers[value.op, result]
+        key: list[Any] = [number]
         operands: list[Value] = []
         for argument in node.args:
             if type(argument) is fx.Node:
@@ -55,16 +67,23 @@ def likenesses(graph: GraphFacts) -> list[int]:
                 _write(argument, values, made, key, operands)
         if node.kwargs:
             _write(node.kwargs, values, made, key, operands)
-        if len(operands) > 1 and len(set(operands)) < len(operands):
-            key.append(_REPEATED)
-            key.extend(map(operands.index, operands))
-        if graph.branches and any(operand.fx in graph.branches for operand in operands):
+        elif not graph.modules:  # in the order of the schema already
+            value.__dict__["inputs"] = tuple(operands)
+        if len(operands) > 1:
+            parts = [operand.node for operand in operands]
+            if len(set(parts)) < len(parts):
+                key.append(_REPEATED)
+                key.extend(map(parts.index, parts))
+            edges.append(sorted({p.position for p in parts if p.position >= 0}))
+        else:
+            edges.append([p.position for p in operands if p.position >= 0])
+        if branches and any(operand.fx in branches for operand in operands):
             key.append(value)
         try:
-            found.append(numbers.setdefault(tuple(key), len(numbers)))
+            found.append(numbers[tuple(key)])
         except TypeError:  # something that can't be hashed among the literals
-            found.append(numbers.setdefault(value, len(numbers)))
-    return found
+            found.append(numbers[value])
+    return Survey(found, edges)
 
 
 _ELEMENT: Final = object()

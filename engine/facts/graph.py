@@ -17,6 +17,7 @@ from apportion.engine.ops import op_of
 from apportion.engine.values import Ranges
 
 if TYPE_CHECKING:
+    from apportion.engine.facts.alike import Survey
     from apportion.engine.facts.program import ProgramFacts
 
 __all__ = ["GraphFacts"]
@@ -28,7 +29,7 @@ class GraphFacts:
     `path` is where its module is in the program's ("" for the program's own). `calls` are the op nodes in graph
     order, without the `getitem` nodes that take outputs out of tuples. `claimed` and `partitions` are for the
     engine: the op nodes of this graph that a rule has claimed, and what they were put into. `by_node` has the value of
-    each FX node, of a `getitem` the output it takes.
+    each FX node, of a `getitem` the output it takes. `higher_order` are the calls of higher-order ops.
     """
 
     def __init__(self, program: ProgramFacts, module: fx.GraphModule, path: str = "") -> None:
@@ -38,11 +39,13 @@ class GraphFacts:
         self.owners: list[Value] = []
         self.claimed: set[Value] = set()
         self.partitions: tuple[Any, ...] = ()
+        self.higher_order: list[Value] = []
         self.modules: dict[fx.Node, torch.nn.Module] = {}
         self.branches: dict[fx.Node, GraphFacts] = {}
         self.placeholders: list[Value] = []
         self.output: fx.Node | None = None
         self.by_node: dict[fx.Node, Value] = {}
+        self._attributes: dict[str, Any] = {}
         self._operands: dict[Value, list[Value | None]] = {}
         self.calls: tuple[Value, ...] = tuple(self._build())
 
@@ -66,7 +69,9 @@ class GraphFacts:
                         by_node[node] = element
                         continue
                 value = by_node[node] = Value(self, node, position)
-                value.__dict__["op"] = op_of(node)
+                value.__dict__["op"] = op = op_of(node)
+                if op is not None and op.style == "higher_order":
+                    self.higher_order.append(value)
                 position += 1
                 yield value
             elif kind == "output":
@@ -97,10 +102,14 @@ class GraphFacts:
 
     def attribute(self, target: str) -> Any:
         """What the graph's module has under a dotted path (a tensor, a sub-module); None where nothing is."""
-        found: Any = self.module
-        for part in target.split("."):
-            found = getattr(found, part, None)
-        return found
+        try:
+            return self._attributes[target]
+        except KeyError:
+            found: Any = self.module
+            for part in target.split("."):
+                found = getattr(found, part, None)
+            self._attributes[target] = found
+            return found
 
     @property
     def owner(self) -> Value | None:
@@ -113,11 +122,21 @@ class GraphFacts:
         return self.program.ranges
 
     @lazy
+    def survey(self) -> Survey:
+        """What one look over all calls gives."""
+        from apportion.engine.facts.alike import survey
+
+        return survey(self)
+
+    @property
     def likenesses(self) -> Sequence[int]:
         """A number for each op node, equal where a rule that looks no further sees the same (see `alike`)."""
-        from apportion.engine.facts.alike import likenesses
+        return self.survey.likenesses
 
-        return likenesses(self)
+    @property
+    def edges(self) -> Sequence[list[int]]:
+        """For each op node the positions of the op nodes that it reads, ascending, each once."""
+        return self.survey.edges
 
     @lazy
     def values(self) -> Mapping[str, Value]:

@@ -71,10 +71,20 @@ def _val_is(x: Value, types: tuple[type, ...], but: type | None = None) -> Kleen
 # --- where it comes from ---------------------------------------------------------------------------------------
 
 
-def origin_kinds(x: Any) -> list[tuple[str, bool]]:
+def origin_kinds(x: Any) -> tuple[tuple[str, bool], ...]:
     """For each place a value comes from: what it is to the program, and whether the program writes to it."""
     if not isinstance(x, Value) or x.is_call:
-        return []
+        return ()
+    known: tuple[tuple[str, bool], ...] | None = x.__dict__.get(_ORIGINS)
+    if known is None:
+        known = x.__dict__[_ORIGINS] = tuple(_origins(x))
+    return known
+
+
+_ORIGINS: Final = "origin_kinds"
+
+
+def _origins(x: Value) -> list[tuple[str, bool]]:
     program = x.graph.program
     written_here = x in x.graph.written
     return [

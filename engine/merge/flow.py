@@ -26,7 +26,7 @@ class Flow:
 
     def __attrs_post_init__(self) -> None:
         for node, before in enumerate(self.predecessors):
-            if before and (max(before) >= node or min(before) < 0):
+            if before and not (0 <= before[0] < node if len(before) == 1 else 0 <= min(before) <= max(before) < node):
                 raise ValueError(f"node {node} waits for {list(before)}: the nodes are not in topological order")
         if self.reads is not None and len(self.reads) != len(self.predecessors):
             raise ValueError(f"{len(self.predecessors)} nodes, but reads of {len(self.reads)}")
