@@ -46,7 +46,7 @@ def test_the_bad_file_has_it_and_reads_as_expected(
     found = [d for d in result.diagnostics if d.code == code]
     assert found, result
     golden = HERE / "golden" / f"{code}.txt"
-    #  is an argument of the distributed ops, which other tests may have loaded
+    # "ranks" is an argument of the distributed ops, which other tests may have loaded
     shown = "\n\n".join(map(str, found)).replace(" or `ranks`", "") + "\n"
     assert shown == golden.read_text(encoding="utf-8")
 
