@@ -188,9 +188,7 @@ class _Builder:
     def argument(self, node: tree.ExampleArgument | tree.Expr, kind: str) -> Any:
         match node:
             case tree.ExampleTensor(shape=None):
-                if node.dtype not in DTYPES:
-                    raise ExampleError(f"`{node.dtype}` is no dtype")
-                return DTYPES[node.dtype]
+                return self.name(node.dtype, kind)
             case tree.ExampleTensor():
                 return self.tensor(node)
             case tree.ExampleList():

@@ -21,7 +21,7 @@ def check_example(
     example: tree.Example, options: Mapping[str, CompiledOption], scope: Scope
 ) -> Mapping[str, Any]:
     """Check ops, arguments, dtypes, names of steps and options of an example; its options by name."""
-    names: set[str] = set()
+    names: set[str] = set()  # of earlier steps, and of symbolic dims
     for step in example.steps:
         _check_call(step.call, names, scope)
         if step.name is not None:
@@ -95,12 +95,14 @@ def _positional(
 
 def _check_dtype(argument: tree.ExampleTensor, names: set[str], scope: Scope) -> None:
     name = argument.dtype
+    if argument.shape is not None:  # its symbolic dims can be arguments from here on
+        names.update(size for size in argument.shape if isinstance(size, str))
     if name in DTYPES or (argument.shape is None and name in names):
         return
     help = f"write `{ALIASES[name]}`" if name in ALIASES else suggest(name, [*DTYPES, *names])
     what = f"there is no dtype `{name}`"
     if argument.shape is None:
-        what = f"`{name}` is neither an earlier step of this example nor a dtype"
+        what = f"`{name}` is neither an earlier step or symbolic dim of this example nor a dtype"
     scope.error("A005", argument.span, what, help=help)
 
 
