@@ -156,7 +156,7 @@ def test_real_models(name: str, many: int) -> None:
         judge(program, made.program, (draw_rules(seed, pairs), xnnpack))
 
 
-# --- several methods ---------------------------------------------------------------------------------------------------
+# --- several methods ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("many", [pytest.param(12, id="12"), pytest.param(200, id="200", marks=pytest.mark.full)])
