@@ -25,7 +25,7 @@ from apportion.engine.report import BackendCoverage, NodeReason, Report, Traffic
 from apportion.engine.result import DelegationSpec, Partition, PartitionResult
 from apportion.engine.tag import TAG, foreign_groups
 
-__all__ = ["has_partitioners", "partition_mixed"]
+__all__ = ["has_partitioners", "is_partitioner", "partition_mixed"]
 
 logger = logging.getLogger("apportion")
 
@@ -35,10 +35,11 @@ _EARLIER = "earlier:"
 def has_partitioners(rules: Any) -> bool:
     """Whether rules as a caller gives them have a `Partitioner` among them."""
     given = rules if isinstance(rules, Sequence) and not isinstance(rules, str) else [rules]
-    return any(_is_partitioner(one) for one in given)
+    return any(is_partitioner(one) for one in given)
 
 
-def _is_partitioner(one: Any) -> bool:
+def is_partitioner(one: Any) -> bool:
+    """Whether it is a `Partitioner`, of ours or of ExecuTorch, and no rules."""
     return not isinstance(one, str | Path | RuleSet) and callable(getattr(one, "partition", None))
 
 
@@ -46,7 +47,7 @@ def partition_mixed(program: Any, rules: Any, run: Callable[[Any, Any], Partitio
     """The decision of all of them together. `run(program, rules)` is `partition` for rules alone."""
     given = list(rules) if isinstance(rules, Sequence) and not isinstance(rules, str) else [rules]
     mix = _Mix(program)
-    for by_hand, several in groupby(given, _is_partitioner):
+    for by_hand, several in groupby(given, is_partitioner):
         if by_hand:
             for one in several:
                 mix.by_hand(one)

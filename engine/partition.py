@@ -27,7 +27,7 @@ from apportion.engine.sources import Rules, load_all
 from apportion.engine.tag import clear_tags, foreign_groups, foreign_tag, tag_name, tagged, write_tags
 from apportion.engine.wishes import Wishes, choose_rules
 
-__all__ = ["Deciding", "Part", "Run", "partition"]
+__all__ = ["Deciding", "Part", "Run", "check_strict", "partition"]
 
 logger = logging.getLogger("apportion")
 
@@ -71,7 +71,7 @@ def partition(
         mixed = partition_mixed(program, rules, lambda one, files: partition(
             one, files, options=options, compile_specs=compile_specs, **wishes))
         if strict:
-            _check_strict(mixed.report)
+            check_strict(mixed.report)
         return mixed
     sets = choose_rules(load_all(rules, options), with_rules, without_rules)
     run = Run(sets, Wishes.of(exclude, only), compile_specs, several=isinstance(program, Mapping))
@@ -82,15 +82,16 @@ def partition(
     for pattern in run.wishes.unmet:
         logger.warning("`%s` (exclude or only) is the name of no node, op or module of this program", pattern)
     if strict:
-        _check_strict(result.report)
+        check_strict(result.report)
     level = logging.WARNING if result.report.share < _LITTLE else logging.INFO
     if logger.isEnabledFor(level):
         logger.log(level, "%s", result.report.summary())
     return result
 
 
-def _check_strict(report: Report) -> None:
-    missing = [reason for reason in report.left if reason.kind != Cause.EXCLUDED.value]
+def check_strict(report: Report) -> None:
+    """Raise StrictError where a node is left that the user did not exclude and that is not lowered already."""
+    missing = [one for one in report.left if one.kind not in (Cause.EXCLUDED.value, Cause.LOWERED.value)]
     if missing:
         lines = [f"{len(missing)} of {report.nodes_total} nodes were not delegated:"]
         lines += [f"  {reason.node} ({reason.op}): {reason.message}" for reason in missing]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import torch.fx as fx
 
 from apportion.engine.facts import ProgramFacts
+from apportion.engine.mixed import has_partitioners, is_partitioner
 from apportion.engine.ops import op_of
 from apportion.engine.partition import partition
 from apportion.engine.preserve import Preserved, ops_present, preserved_ops
@@ -18,7 +19,7 @@ from apportion.engine.result import PartitionResult
 from apportion.engine.sources import Rules, load_all
 from apportion.engine.tag import TAG, clear_tags
 
-__all__ = ["Partitioner", "RulesPartitioner"]
+__all__ = ["MixedPartitioner", "Partitioner", "RulesPartitioner", "rules_partitioner"]
 
 _PARTITION_ARGUMENTS = frozenset(inspect.signature(partition).parameters) - {"program", "rules", "options"}
 
@@ -103,7 +104,42 @@ class RulesPartitioner(Partitioner):
         return claimed
 
 
-def _name(node: fx.Node) -> str:
+class MixedPartitioner(Partitioner):
+    """Hand-written partitioners and rules in one sequence, in order of precedence; keywords as for RulesPartitioner."""
 
+    def __init__(self, rules: Sequence[Any], **options: Any) -> None:
+        super().__init__(options)
+        self._by_hand = [one for one in rules if is_partitioner(one)]
+        files = [one for one in rules if not is_partitioner(one)]
+        driven = [RulesPartitioner(files, **options)] if files else []
+        self._members = [*self._by_hand, *driven]
+        self._arguments = {k: v for k, v in options.items() if k in _PARTITION_ARGUMENTS}
+        loaded = iter(driven[0].rules if driven else ())
+        self.rules = [one if is_partitioner(one) else next(loaded) for one in rules]
+
+    def partition(self, program: Any) -> PartitionResult:
+        """Tag a program: each in turn takes from what the earlier ones left."""
+        return partition(program, self.rules, **self._arguments)
+
+    def ops_to_not_decompose(self, program: Any) -> Preserved:
+        """What any of them wants whole."""
+        wanted = [one.ops_to_not_decompose(program) for one in self._members]
+        filters = [({str(op) for op in ops}, keep) for ops, keep in wanted]
+        ops = list(dict.fromkeys(op for ops, _ in wanted for op in ops))
+        return ops, lambda node: any(_name(node) in names and (keep is None or keep(node)) for names, keep in filters)
+
+    def transform_for_pre_decomposition(self, program: Any) -> Any:
+        """Each has a word in turn."""
+        for one in self._by_hand:
+            program = one.transform_for_pre_decomposition(program)
+        return program
+
+
+def rules_partitioner(rules: Any, **options: Any) -> RulesPartitioner | MixedPartitioner:
+    """The partitioner that rules as a caller gives them stand for, partitioners among them or not."""
+    return MixedPartitioner(rules, **options) if has_partitioners(rules) else RulesPartitioner(rules, **options)
+
+
+def _name(node: fx.Node) -> str:
     op = op_of(node)
     return op.name if op is not None else ""

@@ -10,6 +10,7 @@ from apportion import engine
 from apportion.engine.cli import console, files, programs, settings
 from apportion.engine.cli.decompose import decomposed
 from apportion.engine.lowering.sizes import size_report
+from apportion.engine.lowering.whole import kept_whole, rest_decomposed
 
 __all__ = ["command"]
 
@@ -42,6 +43,7 @@ def command(model: str, rules: tuple[str, ...], output: str, assignments: tuple[
     rule_sets = settings.load(rules, assignments)
     with console.progress(f"reading {model}"):
         program = programs.load_program(model)
+    whole = program
     if decompose:
         with console.progress("decomposing"):
             program = decomposed(program, rule_sets)
@@ -52,6 +54,8 @@ def command(model: str, rules: tuple[str, ...], output: str, assignments: tuple[
         return 1
     with console.progress(f"compiling {len(result.partitions)} partitions"):
         lowered = engine.to_backend(program, result, fallback=fallback)
+        if decompose and result.report.left:
+            lowered = rest_decomposed(lowered, kept_whole(whole, engine.RulesPartitioner(rule_sets)))
         engine.save(lowered, target)
     console.show(str(size_report(lowered)))
     console.note(f"note: wrote {target}")

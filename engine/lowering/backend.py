@@ -205,6 +205,6 @@ def _decide(program: ExportedProgram, partitioner: Any) -> Any:
 def _partitioner(given: Any) -> Any:
     if callable(given):
         return given
-    from apportion.engine.partitioner import RulesPartitioner
+    from apportion.engine.partitioner import rules_partitioner
 
-    return RulesPartitioner(given)
+    return rules_partitioner(given)

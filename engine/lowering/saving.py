@@ -160,7 +160,11 @@ def _named_data(lowered: LoweredBackendModule) -> Any:
 
 def _exported_bytes(program: ExportedProgram) -> bytes:
     buffer = io.BytesIO()
-    torch.export.save(program, buffer)
+    try:
+        torch.export.save(program, buffer)
+    except Exception as problem:
+        lines = str(problem).strip().splitlines() or [type(problem).__name__]
+        raise ProgramError(f"torch {torch.__version__} can't write this program: {lines[0]}") from problem
     return buffer.getvalue()
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.fx as fx
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from apportion.engine.errors import ProgramError
 from apportion.engine.lowering.backend import to_backend
 from apportion.engine.lowering.preprocess import Fallback
+from apportion.engine.mixed import is_partitioner
 from apportion.engine.ops import op_of
-from apportion.engine.partition import partition
-from apportion.engine.partitioner import Partitioner, RulesPartitioner
+from apportion.engine.partition import check_strict, partition
+from apportion.engine.partitioner import Partitioner, rules_partitioner
+from apportion.engine.preserve import ops_present
+from apportion.engine.report import Report
 
-__all__ = ["kept_whole", "lower", "prepare"]
+__all__ = ["kept_whole", "lower", "prepare", "rest_decomposed"]
 
 
 def lower(
@@ -38,16 +42,37 @@ def lower(
     Gives the lowered program. Raises what those steps raise, and ProgramError for a model without example inputs.
     """
     program = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
-    if isinstance(rules, Partitioner):
+    if is_partitioner(rules):
         program = rules.transform_for_pre_decomposition(program)
-        return to_backend(prepare(program, rules), rules, fallback=fallback)  # type: ignore[no-any-return]
-    given = {key: arguments[key] for key in ("with_rules", "without_rules", "exclude", "only") if key in arguments}
-    options = arguments.get("options") or {}
-    partitioner = RulesPartitioner(rules, **options, **given)
-    prepared = prepare(program, partitioner)
-    decision = partition(prepared, partitioner.rules, **{k: v for k, v in arguments.items() if k != "options"})
-    lowered: ExportedProgram = to_backend(prepared, decision, fallback=fallback)
-    return lowered
+        return _lowered(program, rules, lambda one: to_backend(one, rules, fallback=fallback))
+    options = arguments.pop("options", None) or {}
+    strict = arguments.pop("strict", False)
+    asked = {key: arguments[key] for key in ("with_rules", "without_rules", "exclude", "only") if key in arguments}
+    partitioner = rules_partitioner(rules, **options, **asked)
+    program = partitioner.transform_for_pre_decomposition(program)
+    chosen = partitioner.rules
+    reports: list[Report] = []
+
+    def decided(one: ExportedProgram) -> ExportedProgram:
+        decision = partition(one, chosen, **arguments)
+        reports.append(decision.report)
+        lowered: ExportedProgram = to_backend(one, decision, fallback=fallback)
+        return lowered
+
+    made = _lowered(program, partitioner, decided)
+    if strict:
+        check_strict(reports[-1])
+    return made
+
+
+def _lowered(
+    program: ExportedProgram, partitioner: Partitioner, step: Callable[[ExportedProgram], ExportedProgram]
+) -> ExportedProgram:
+    """Decomposed, lowered, and once more where an op was kept whole for a backend and not taken in the end."""
+    kept = kept_whole(program, partitioner)
+    lowered = step(_decomposed(program, kept))
+    rest = rest_decomposed(lowered, kept)
+    return lowered if rest is lowered else step(rest)
 
 
 def _exported(
@@ -65,14 +90,30 @@ def _exported(
 def prepare(program: ExportedProgram, partitioner: Partitioner) -> ExportedProgram:
     """The program decomposed to core ATen, but for the ops that the partitioner will take whole, and without checks of
     tensor types that always hold."""
+    return _decomposed(program, kept_whole(program, partitioner))
+
+
+def _decomposed(program: ExportedProgram, kept: Sequence[OpOverload]) -> ExportedProgram:
     table = torch.export.default_decompositions()
-    for op in kept_whole(program, partitioner):
+    for op in kept:
         table.pop(op, None)
     decomposed: ExportedProgram = program.run_decompositions(table)
     for module in decomposed.graph_module.modules():
         if isinstance(module, fx.GraphModule):
             _drop_proven_checks(module)
     return decomposed
+
+
+def rest_decomposed(lowered: ExportedProgram, kept: Sequence[OpOverload]) -> ExportedProgram:
+    """A lowered program without those ops that were kept whole for a backend and are in no delegate; the very same
+    program where none is left."""
+    left = ops_present(lowered.graph_module)
+    table = torch.export.default_decompositions()
+    wanted = {op: table[op] for op in kept if str(op) in left and op in table}
+    if not wanted:
+        return lowered
+    rest: ExportedProgram = lowered.run_decompositions(wanted)
+    return rest
 
 
 def _drop_proven_checks(module: fx.GraphModule) -> None:
@@ -94,7 +135,7 @@ def _is_proven(node: fx.Node) -> bool:
     return all(expected is None or known.get(name) == expected for name, expected in asked.items())
 
 
-def kept_whole(program: ExportedProgram, partitioner: Partitioner) -> list[Any]:
+def kept_whole(program: ExportedProgram, partitioner: Partitioner) -> list[OpOverload]:
     """The ops that decomposition would take apart and of which the partitioner wants some node."""
     ops, keep = partitioner.ops_to_not_decompose(program)
     present = {

@@ -381,3 +381,12 @@ def test_k6_compile_specs_reach_the_backend(program: Any) -> None:
     made = engine.to_backend(program, result)
     expected = [engine.CompileSpec("level", b"5"), engine.CompileSpec("extra", b"1")]
     assert ContractBackend.seen[0][1] == expected and delegates(made)[0].compile_specs == expected
+
+
+def test_partitioners_and_rules_mix_in_one_call(program: Any, model: nn.Module) -> None:
+    by_hand = Tagger(relu_tagged, "ContractBackend")
+    for made in (engine.lower(model, [by_hand, "eager"], (torch.ones(2, 4),)),
+                 engine.to_backend(program, [by_hand, "eager"])):
+        assert sorted(one.backend_id for one in delegates(made)) == ["ContractBackend", "EagerBackend", "EagerBackend"]
+    only = engine.lower(model, [by_hand, Tagger(lambda n: "s" if n.name == "sin" else None)], (torch.ones(2, 4),))
+    assert [one.backend_id for one in delegates(only)] == ["ContractBackend", "EagerBackend"]

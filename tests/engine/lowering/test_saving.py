@@ -162,3 +162,14 @@ def test_what_is_no_program_is_not_saved(tmp_path: Path) -> None:
     with pytest.raises(engine.ProgramError):
         engine.save(nn.Linear(1, 1), tmp_path / "x")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_torch_cannot_write_is_a_clear_error(tmp_path: Path) -> None:
+    class Named(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return torch.topk(x.relu(), 2)  # a named tuple of torch's
+
+    program = torch.export.export(Named(), (torch.ones(4),)).run_decompositions()
+    with pytest.raises(engine.ProgramError, match="can't write this program: .*topk"):
+        engine.save(lowered(program, eager_rules("aten.relu.default")), tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []
