@@ -13,7 +13,7 @@ from apportion.engine.compile.rulesets import CompiledInvariant, CompiledRule, L
 from apportion.engine.compile.scope import FAR_SLOT, NEAR_SLOT
 from apportion.engine.emits import encode_spec_value
 from apportion.engine.facts import GraphFacts, Value, stays
-from apportion.engine.found import Attempts, Candidate, Emits, Match, Near, Recording
+from apportion.engine.found import Attempts, Candidate, Emits, Match, Near, Recording, here
 from apportion.engine.found import Step as Variant
 from apportion.engine.match import SOLUTION_LIMIT, STEP_LIMIT, GaveUp, Mismatch, Search, Sight, Solution
 from apportion.engine.reasons import Attempt, Cause, Detail, describe
@@ -30,24 +30,63 @@ class _Place:
     """What rules came to at roots that are alike as far as they looked.
 
     Where `path` is set, they looked into one more node, at that place of one that is known, and `branches` go by what
-    that one is like; else `outcomes` has them all.
+    that one is like; else `outcomes` has those of rules that fit, or looked too far to say, and `notes` what is known
+    of the others, for the nodes `near` that were seen.
     """
 
     path: tuple[int, int] | None = None
     branches: dict[Any, _Place] = field(factory=dict)
+    near: Near = ()
     outcomes: list[_Outcome] | None = None
+    notes: list[tuple[tuple[Value, ...], Attempt]] = field(factory=list)
+
+    def keep(self, near: Near, outcomes: Sequence[_Outcome]) -> None:
+        """Keep outcomes; where all hold for places like this one, of attempts only those that came furthest."""
+        self.near, self.outcomes = near, list(outcomes)
+        if not any(outcome.first.far for outcome in outcomes):
+            best = Attempts()
+            for outcome in outcomes:
+                for nodes, attempt in outcome.first.notes:
+                    best.note(nodes, attempt)
+            self.notes = [((node,), attempt) for node, attempt in best.best.items()]
+            self.outcomes = _ranked([outcome.without_notes() for outcome in outcomes if outcome.first.match])
 
 
 @frozen(eq=False)
 class _Outcome:
     """What a rule came to at a root: its recording, its first variant.
 
-    Where it looked `far`, that says nothing about roots like it.
+    Where it looked `far`, that says nothing about roots like it. It may stand `behind` another one of the same root.
     """
 
     rule: CompiledRule
     recording: Recording
     first: Variant
+    behind: int | None = None
+
+    def without_notes(self) -> _Outcome:
+        """The same, its attempts being noted already."""
+        return evolve(self, first=evolve(self.first, notes=()))
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the first variant, all of it the match's own, is the only one."""
+        match, second = self.first.match, self.recording.step(1)
+        return match is not None and not match.shared and not (second.match or second.notes or second.far)
+
+
+def _ranked(outcomes: list[_Outcome]) -> list[_Outcome]:
+    """Outcomes with those behind others: what wants the same nodes by a later rule, and has no other variant."""
+    first: dict[frozenset[Value], int] = {}
+    found: list[_Outcome] = []
+    for index, outcome in enumerate(outcomes):
+        match = outcome.first.match
+        if match is not None and not match.shared:
+            leader = first.setdefault(frozenset(match.claimed), index)
+            if leader != index and outcome.is_final:
+                outcome = evolve(outcome, behind=leader)
+        found.append(outcome)
+    return found
 
 
 @frozen(eq=False)
@@ -107,11 +146,14 @@ class Matcher:
                 seen, outcomes = self._look(by_op.of(_op_name(node)), node, found)
                 self._remember(known.setdefault(likeness, _Place()), seen, outcomes)
             else:
+                for nodes, attempt in place.notes:
+                    self.attempts.note(here(place.near, nodes, near), attempt, (place.near, near))
+                start = len(found)
                 for outcome in place.outcomes:
                     if outcome.first.far:
                         self._try(outcome.rule, node, found)
                     else:
-                        self._repeat(outcome, near, found)
+                        self._repeat(outcome, near, found, start)
         return found
 
     # --- places that are alike -------------------------------------------------------------------------------------
@@ -159,7 +201,7 @@ class Matcher:
             place.path = path
             place = place.branches.setdefault(key, _Place())
         if place.path is None:
-            place.outcomes = outcomes
+            place.keep(tuple(near), outcomes)
 
     def _look(self, rules: Sequence[CompiledRule], root: Value, found: list[Candidate]) -> tuple[Near, list[_Outcome]]:
         """Try rules in a way that places like this one can refer to; the nodes that they looked into."""
@@ -191,14 +233,15 @@ class Matcher:
         if candidate.advance():
             found.append(candidate)
 
-    def _repeat(self, outcome: _Outcome, near: Near, found: list[Candidate]) -> None:
-        """A rule at a place like one where it was tried."""
+    def _repeat(self, outcome: _Outcome, near: Near, found: list[Candidate], start: int) -> None:
+        """A rule at a place like one where it was tried; the candidates of this place begin at `start`."""
         recording, first = outcome.recording, outcome.first
         for nodes, attempt in first.notes:
-            self.attempts.note(recording.here(nodes, near), attempt, (recording.near, near))
+            self.attempts.note(here(recording.near, nodes, near), attempt, (recording.near, near))
         if first.match is not None:
-            claimed = near if len(near) == 1 else recording.here(first.match.claimed, near)
-            found.append(Candidate(outcome.rule, near[0], near, recording, self.attempts, claimed, first, 0, 1))
+            claimed = near if len(near) == 1 else here(recording.near, first.match.claimed, near)
+            behind = None if outcome.behind is None else found[start + outcome.behind]
+            found.append(Candidate(outcome.rule, near[0], near, recording, self.attempts, claimed, behind, first, 0, 1))
 
     def _record(self, rule: CompiledRule, root: Value, sight: Sight) -> Recording:
         variants = self._variants(rule, root, sight)

@@ -15,7 +15,7 @@ from apportion.engine.compile.rulesets import CompiledRule
 from apportion.engine.facts import Value, counterparts, moved
 from apportion.engine.reasons import Attempt
 
-__all__ = ["Attempts", "Candidate", "Emits", "Match", "Near", "Recording", "Step"]
+__all__ = ["Attempts", "Candidate", "Emits", "Match", "Near", "Recording", "Step", "here"]
 
 Emits = tuple[tuple[str, bytes], ...]
 
@@ -172,15 +172,14 @@ class Recording:
         return steps[index]
 
 
-    def here(self, nodes: tuple[Value, ...], near: Near) -> tuple[Value, ...]:
-        """What stands elsewhere for nodes of the recording, in graph order."""
-        recorded = self.near
-        if near is recorded:
-            return nodes
-        if len(near) == 1:
-            return near
-        places = dict(zip(recorded, near, strict=True))
-        return tuple(sorted([places[node] for node in nodes], key=_position))
+def here(recorded: Near, nodes: tuple[Value, ...], near: Near) -> tuple[Value, ...]:
+    """What stands among `near` for nodes of a recording, in graph order."""
+    if near is recorded:
+        return nodes
+    if len(near) == 1:
+        return near
+    places = dict(zip(recorded, near, strict=True))
+    return tuple(sorted([places[node] for node in nodes], key=_position))
 
 
 _END = 1 << 30
@@ -191,7 +190,8 @@ class Candidate:
     """A rule at a root: its variants in order of preference, found as they are needed.
 
     A variant that was withdrawn is never offered again; one that only lost comes back when `restart` is called. The
-    nodes that the variant on offer claims are in `claimed`.
+    nodes that the variant on offer claims are in `claimed`. It stands `behind` another one that wants just what it
+    wants, and comes first: it counts once that one's first variant was withdrawn.
     """
 
     rule: CompiledRule
@@ -200,6 +200,7 @@ class Candidate:
     _recording: Recording
     _attempts: Attempts
     claimed: tuple[Value, ...] = ()
+    behind: Candidate | None = None
     _step: Step | None = None
     _index: int = -1
     _noted: int = 0
@@ -254,12 +255,18 @@ class Candidate:
         recorded, near = self._recording.near, self.near
         move = None if recorded is near else (recorded, near)
         for nodes, attempt in step.notes:
-            self._attempts.note(self._recording.here(nodes, near), attempt, move)
+            self._attempts.note(here(recorded, nodes, near), attempt, move)
 
     def _offer(self, step: Step | None) -> None:
         self._step, self._match = step, None
-        self.claimed = () if step is None or step.match is None else self._recording.here(step.match.claimed, self.near)
+        match = None if step is None else step.match
+        self.claimed = () if match is None else here(self._recording.near, match.claimed, self.near)
 
+
+    @property
+    def counts(self) -> bool:
+        """Whether it can win anything at all."""
+        return self.behind is None or 0 in self.behind._withdrawn
 
     def withdraw(self) -> None:
         """Take the variant on offer back for good."""

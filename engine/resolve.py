@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,7 +15,8 @@ from apportion.engine.found import Candidate
 __all__ = ["Loss", "Resolution", "resolve"]
 
 
-_MOST = sys.maxsize
+_LARGEST = 1 << 20
+"""No match has more nodes."""
 
 
 class Loss(NamedTuple):
@@ -37,8 +37,8 @@ class Resolution:
     losses: list[Loss] = field(factory=list)
 
 
-Place = tuple[int, int, int, int]
-"""Where a candidate stands in line: most nodes first, then by rule, then by root; its index."""
+Place = tuple[int, int]
+"""Where a candidate stands in line, as one number: most nodes first, then by rule, then by root; its index."""
 
 
 @define(eq=False)
@@ -46,26 +46,48 @@ class _Board:
     """Who owns each node, which outstanding candidates of rules that stand over others want it, who is in line.
 
     Matches whose nodes nobody else wants are kept `aside`, by each of their nodes: they have won, unless somebody
-    comes to want one before their `turn`.
+    comes to want one before their `turn`. In line are those of `line`, from its end, and those that came `later`.
     """
 
     everyone: Sequence[Candidate]
     owners: dict[Value, list[Candidate]] = field(factory=dict)
     wanted: dict[Value, set[int]] = field(factory=dict)
-    queue: list[Place] = field(factory=list)
+    line: list[Place] = field(factory=list)
+    later: list[Place] = field(factory=list)
     aside: dict[Value, int] = field(factory=dict)
     won: list[int] = field(factory=list)
-    turn: Place = (-_MOST, 0, 0, 0)
+    turn: Place = (-1, 0)
+    _rules: int = 1
+    _roots: int = 1
+
+    def __attrs_post_init__(self) -> None:
+        self._rules = 1 + max([c.rule.position for c in self.everyone], default=0)
+        self._roots = 1 + max([c.root.position for c in self.everyone], default=0)
 
     def place(self, index: int) -> Place:
         """Where a candidate stands with the variant it offers now."""
         candidate = self.everyone[index]
-        return -len(candidate.claimed), candidate.rule.position, candidate.root.position, index
+        rank = (_LARGEST - len(candidate.claimed)) * self._rules + candidate.rule.position
+        return rank * self._roots + candidate.root.position, index
+
+    def next(self) -> int | None:
+        """The candidate whose turn it is; None when all had theirs."""
+        line, later = self.line, self.later
+        if line and not (later and later[0] < line[-1]):
+            place = line.pop()
+        elif later:
+            place = heapq.heappop(later)
+        else:
+            return None
+        if place > self.turn:
+            self.turn = place
+        return place[1]
 
     def conflict(self, candidate: Candidate) -> Loss | None:
         """The owner that a candidate has to give way to."""
+        owners = self.owners
         for node in candidate.claimed:
-            for owner in self.owners.get(node, ()):
+            for owner in owners.get(node, ()):
                 if not _compatible(candidate, owner, node):
                     return Loss(candidate.rule, candidate.claimed, owner.rule, owner.claimed, node)
         return None
@@ -74,8 +96,12 @@ class _Board:
         """Give a candidate its nodes."""
         self.won.append(index)
         candidate = self.everyone[index]
+        owners = self.owners
         for node in candidate.claimed:
-            self.owners.setdefault(node, []).append(candidate)
+            if node in owners:
+                owners[node].append(candidate)
+            else:
+                owners[node] = [candidate]
 
 
 def _compatible(one: Candidate, other: Candidate, node: Value) -> bool:
@@ -94,32 +120,30 @@ def resolve(candidates: Sequence[Candidate]) -> Resolution:
     Every candidate starts at its first variant that was not withdrawn. The order is total, so the outcome depends on
     nothing but the candidates; the winners come in the order of the candidates.
     """
-    everyone = [c for c in candidates if c.restart()]
-    stronger = _stronger(everyone)
+    stronger = _stronger(candidates)
+    everyone = [c for c in candidates if (stronger or c.counts) and c.restart()]
     board = _Board(everyone)
     result = Resolution()
     waiting: dict[int, list[int]] = {}
     _line_up(board)
-    if not board.queue:
+    if not board.line:
         result.winners = everyone
         return result
-    while board.queue:
-        place = heapq.heappop(board.queue)
-        board.turn = max(board.turn, place)
-        index = place[-1]
+    while (index := board.next()) is not None:
         candidate = everyone[index]
-        rival = _rival(candidate, board, stronger)
-        if rival is not None:
-            waiting.setdefault(rival, []).append(index)
-            continue
-        _withdraw_wish(index, board)
+        if stronger:
+            rival = _rival(candidate, board, stronger)
+            if rival is not None:
+                waiting.setdefault(rival, []).append(index)
+                continue
+            _withdraw_wish(index, board)
         loss = board.conflict(candidate)
         if loss is None:
             board.win(index)
         else:
             result.losses.append(loss)
-            candidate.advance()
-            _offer(index, board)
+            if candidate.advance():
+                _offer(index, board)
         for blocked in waiting.pop(index, ()):
             _offer(blocked, board)
     result.winners = [everyone[index] for index in sorted({*board.won, *board.aside.values()})]
@@ -139,8 +163,9 @@ def _line_up(board: _Board) -> None:
     for index in contested:
         for node in board.everyone[index].claimed:
             aside.pop(node, None)
-    for index in sorted(contested):
-        _stand_in_line(index, board)
+    board.line = sorted(map(board.place, contested), reverse=True)
+    for index in contested:
+        _wish(index, board)
 
 
 def _offer(index: int, board: _Board) -> None:
@@ -160,16 +185,19 @@ def _offer(index: int, board: _Board) -> None:
 
 
 def _stand_in_line(index: int, board: _Board) -> None:
+    if board.everyone[index].claimed:
+        heapq.heappush(board.later, board.place(index))
+        _wish(index, board)
+
+
+def _wish(index: int, board: _Board) -> None:
     candidate = board.everyone[index]
-    if not candidate.claimed:
-        return
-    heapq.heappush(board.queue, board.place(index))
     if candidate.rule.over:
         for node in candidate.claimed:
             board.wanted.setdefault(node, set()).add(index)
 
 
-def _stronger(candidates: list[Candidate]) -> dict[str, set[str]]:
+def _stronger(candidates: Sequence[Candidate]) -> dict[str, set[str]]:
     """For each rule the rules that stand over it."""
     found: dict[str, set[str]] = {}
     for rule in {id(c.rule): c.rule for c in candidates}.values():
