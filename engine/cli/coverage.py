@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from multiprocessing import get_context
 from typing import Any
 
@@ -31,7 +32,8 @@ _WHAT = ("nodes", "ops", "work", "weights")
               help="Import a Python module first: one that registers ops, or functions for externs.")
 @click.option("--decompose/--as-it-is", default=True, show_default=True,
               help="Decompose to core ATen first, keeping the ops that the rules preserve.")
-@click.option("-j", "--jobs", default=1, show_default=True, help="How many processes work at once.")
+@click.option("-j", "--jobs", default=1, show_default=True, type=click.IntRange(min=1),
+              help="How many processes work at once.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def command(models: tuple[str, ...], rules: tuple[str, ...], imports: tuple[str, ...], decompose: bool, jobs: int,
             as_json: bool) -> int:
@@ -41,14 +43,11 @@ def command(models: tuple[str, ...], rules: tuple[str, ...], imports: tuple[str,
     """
     programs.import_modules(imports)
     lists = [tuple(part for part in text.split(",") if part) for text in rules]
-    executor = _executor(jobs, imports)
     bar = Progress(console=Console(stderr=True), transient=True, disable=not console_is_terminal())
-    with bar:
+    with _executor(jobs, imports) as executor, bar:
         task = bar.add_task("partitioning", total=len(models) * len(lists))
         found = coverage(models, lists, prepare if decompose else prepare_as_it_is, executor=executor,
                          progress=lambda _: bar.advance(task))
-    if executor is not None:
-        executor.shutdown()
     if as_json:
         click.echo(json.dumps({"schema": "apportion.coverage/1", "results": [m.to_json() for m in found]}, indent=2))
     else:
@@ -61,9 +60,10 @@ def console_is_terminal() -> bool:
     return Console(stderr=True).is_terminal
 
 
-def _executor(jobs: int, imports: Sequence[str]) -> Executor | None:
+def _executor(jobs: int, imports: Sequence[str]) -> AbstractContextManager[Executor | None]:
+    """Processes that end with the block; none for one job at a time."""
     if jobs <= 1:
-        return None
+        return nullcontext()
     return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(tuple(imports),))
 
 

@@ -40,7 +40,8 @@
       let group = root;
       if (node.graph) group = into(group, "g:" + node.graph, node.graph, "graph", null);
       if (mode === "partition" && part !== null) group = into(group, "p:" + part, "P" + part, "partition", part);
-      if (node.module) for (const piece of node.module.split(".")) group = into(group, "m:" + piece, piece, "module", group.partition);
+      if (node.module && mode === "partition" && part === null) group = into(group, "m:" + node.module, node.module, "module", null);
+      else if (node.module) for (const piece of node.module.split(".")) group = into(group, "m:" + piece, piece, "module", group.partition);
       group.leaves.push(index);
     });
     tidy(root, groups);
@@ -49,6 +50,23 @@
       for (let group = root.where.get(index); group !== root; group = group.parent) group.members.push(index);
     });
     return { root, groups };
+  }
+  function pieces(group, inside, groups) {           // in graph order, so that neighbours stay neighbours
+    for (let level = 0; inside.length > MANY * 1.5; level++) {
+      const outer = [], size = Math.ceil(inside.length / Math.ceil(inside.length / MANY));
+      for (let start = 0; start < inside.length; start += size) {
+        const part = inside.slice(start, start + size), key = "c" + level + ":" + start;
+        const groupsOf = part.filter((one) => one.child), named = groupsOf.length > 1 ? groupsOf : part;
+        const label = named[0].label.split(" … ")[0] + " … " + named[named.length - 1].label.split(" … ").pop();
+        const child = { id: group.id + "/" + key, label, kind: "piece", partition: group.partition, children: new Map(), leaves: [], parent: group, first: part[0].first };
+        for (const one of part) if (one.child) child.children.set(one.key, one.child); else child.leaves.push(one.leaf);
+        groups.set(child.id, child);
+        outer.push({ key, child, first: child.first, label });
+      }
+      inside = outer;
+      group.children = new Map(inside.map((one) => [one.key, one.child]));
+      group.leaves = [];
+    }
   }
   function tidy(root, groups) {
     root.where = new Map();
@@ -69,17 +87,11 @@
         }
       }
       group.leaves.sort((a, b) => a - b);
-      if (group.leaves.length > MANY) {
-        const all = group.leaves;
-        group.leaves = [];
-        for (let start = 0; start < all.length; start += MANY) {
-          const piece = all.slice(start, start + MANY);
-          const label = nodes[piece[0]].name + " … " + nodes[piece[piece.length - 1]].name;
-          const child = { id: group.id + "/c:" + start, label, kind: "piece", partition: group.partition, children: new Map(), leaves: piece, parent: group };
-          group.children.set("c:" + start, child);
-          groups.set(child.id, child);
-        }
-      }
+      const inside = [...group.children].map(([key, child]) => ({ key, child, first: child.first, label: child.label }));
+      for (const leaf of group.leaves) inside.push({ leaf, first: leaf, label: nodes[leaf].name });
+      inside.sort((a, b) => a.first - b.first);
+      group.first = inside.length ? inside[0].first : 0;
+      pieces(group, inside, groups);
     })(root);
     (function place(group) {
       for (const leaf of group.leaves) root.where.set(leaf, group);
@@ -88,14 +100,14 @@
   }
 
   // --- layout: every open box by itself, from the inside out ------------------------------------------------------
-  const SPACE = 14, HEAD = 20;
-  function sizeOf(label) { return [Math.max(64, Math.min(260, label.length * 6.6 + 16)), 26]; }
+  const SPACE = 23, GAP = 14;     // around what is in a box, where its title stands; between two boxes
+  function sizeOf(label) { return [Math.max(64, Math.min(340, label.length * 6.8 + 20)), 26]; }
   function lay(view, group) {
     const items = [];
     for (const child of group.children.values()) {
       if (view.open.has(child.id)) {
         const inner = lay(view, child);
-        items.push({ id: child.id, w: inner.w + 2 * SPACE, h: inner.h + 2 * SPACE + HEAD, inner });
+        items.push({ id: child.id, w: inner.w + 2 * SPACE, h: inner.h + 2 * SPACE, inner });
       } else {
         const [w, h] = sizeOf(view.groupLabel(child));
         items.push({ id: child.id, w, h: h + 8 });
@@ -114,7 +126,9 @@
       if (to !== undefined && from !== to) links.add(from + "\n" + to);
     }
     const pairs = [...links].map((text) => text.split("\n"));
-    return items.length > 50 || pairs.length > 100 ? layered(items, pairs) : byDagre(items, pairs);
+    if (items.length > 50 || pairs.length > 100) return layered(items, pairs);
+    const laid = byDagre(items, pairs);
+    return laid.h > 700 && laid.h > 1.6 * laid.w ? layered(items, pairs) : laid;
   }
   function byDagre(items, pairs) {
     const graph = new dagre.graphlib.Graph();
@@ -140,18 +154,18 @@
     const rows = [], known = new Map(items.map((item) => [item.id, item])), feeds = new Map();
     for (const [a, b] of forward) (feeds.get(b) || feeds.set(b, []).get(b)).push(a);
     for (const item of items) (rows[rank.get(item.id)] = rows[rank.get(item.id)] || []).push(item);
-    const filled = rows.filter(Boolean), area = items.reduce((sum, item) => sum + (item.w + SPACE) * (item.h + 30), 0);
-    const most = Math.max(900, Math.sqrt(area) * 1.6, ...items.map((item) => item.w));
+    const filled = rows.filter(Boolean), area = items.reduce((sum, item) => sum + (item.w + GAP) * (item.h + 30), 0);
+    const most = Math.max(500, Math.sqrt(area) * 1.2, ...items.map((item) => item.w));
     const centre = (item) => { const from = feeds.get(item.id); return from ? from.reduce((sum, id) => sum + known.get(id).x, 0) / from.length : 0; };
     let y = 0, column = 0, width = 0, height = 0;
     for (const row of filled) {
-      if (y > most && column + most < most * 40 && filled.length > 12) { column = width + 60; y = 0; }   // long graphs go on in a next column
+      if (y > most * 0.75) { column = width + 60; y = 0; }                  // long graphs go on in a next column
       row.sort((a, b) => centre(a) - centre(b));
       let x = column, tall = 0;
       for (const item of row) {
-        if (x > column && x + item.w > column + most) { x = column; y += tall + SPACE; tall = 0; }
+        if (x > column && x + item.w > column + most) { x = column; y += tall + GAP; tall = 0; }
         item.x = x + item.w / 2; item.y = y + item.h / 2;
-        x += item.w + SPACE; tall = Math.max(tall, item.h); width = Math.max(width, x - SPACE);
+        x += item.w + GAP; tall = Math.max(tall, item.h); width = Math.max(width, x - GAP);
       }
       y += tall + 30;
       height = Math.max(height, y - 30);
@@ -177,7 +191,7 @@
     group(mode) {
       Object.assign(this, makeTree(this.run, mode));
       this.open = new Set();
-      this.fill(110);
+      this.fill(60);
     }
     fill(most) {                                    // open boxes from the top while there is room
       let count = this.root.children.size + this.root.leaves.length;
@@ -213,7 +227,7 @@
           const inner = this.groups.get(item.id);
           if (item.inner) {
             found.push({ group: "nodes", data: { id: item.id, parent, label: this.groupLabel(inner), part: this.colourOf(inner), box: true, w: Math.max(60, item.w - 8) } });
-            place(inner, item.inner, cx - item.w / 2 + SPACE, cy - item.h / 2 + SPACE + HEAD, item.id);
+            place(inner, item.inner, cx - item.w / 2 + SPACE, cy - item.h / 2 + SPACE, item.id);
           } else if (inner) {
             for (const member of inner.members) shown.set(member, item.id);
             found.push({ group: "nodes", position: { x: cx, y: cy }, data: { id: item.id, parent, label: this.groupLabel(inner), part: this.colourOf(inner), closed: true, w: item.w, h: item.h } });
@@ -224,7 +238,9 @@
           }
         }
       };
-      place(this.root, lay(this, this.root), 0, 0, undefined);
+      const laid = lay(this, this.root);
+      this.extent = laid;
+      place(this.root, laid, 0, 0, undefined);
       const links = new Map();
       for (const [a, b] of edges) {
         const from = shown.get(a), to = shown.get(b);
@@ -239,18 +255,24 @@
       this.cy.elements().remove();
       if (this.dark !== state.dark) { this.dark = state.dark; this.style(); }   // before anything is there to be styled
       this.cy.batch(() => this.cy.add(found));
-      if (where) { this.cy.zoom(where.zoom); this.cy.pan(where.pan); } else { this.cy.fit(undefined, 30); if (this.cy.zoom() > 1.2) { this.cy.zoom(1.2); this.cy.center(); } }
+      if (where) { this.cy.zoom(where.zoom); this.cy.pan(where.pan); } else this.fit(0.5);
       this.highlight();
+    }
+    fit(least) {                       // from the layout: asking every box for its size would take seconds
+      const { w, h } = this.extent, margin = 30, width = this.cy.width(), height = this.cy.height();
+      const zoom = Math.max(least, Math.min(1.2, (width - 2 * margin) / (w + 1), (height - 2 * margin) / (h + 1)));
+      const from = (size, room) => size * zoom + 2 * margin > room ? margin : (room - size * zoom) / 2;   // what is too large begins at its beginning
+      this.cy.viewport({ zoom, pan: { x: from(w, width), y: from(h, height) } });
     }
     style() {
       const ink = state.dark ? "#e8ebee" : "#1b1f24", soft = state.dark ? "#77828f" : "#8b949e", strong = state.dark ? "#ffd24d" : "#b34700";
       this.cy.style([
-        { selector: "node", style: { label: "data(label)", color: ink, "font-size": 11, "font-family": "system-ui, sans-serif", "background-color": "data(fill)", "border-color": ink, "border-width": 1.5, shape: "round-rectangle", "text-wrap": "ellipsis", "text-max-width": 250 } },
+        { selector: "node", style: { label: "data(label)", color: ink, "font-size": 11, "font-family": "system-ui, sans-serif", "background-color": "data(fill)", "border-color": ink, "border-width": 1.5, shape: "round-rectangle", "text-wrap": "ellipsis", "text-max-width": 330 } },
         { selector: "node[leaf], node[closed]", style: { width: "data(w)", height: "data(h)", "text-valign": "center", "text-halign": "center" } },
         { selector: "node[leaf][!part]", style: { "border-style": "dashed", "border-color": ink } },
         { selector: "node[leaf][part = 0]", style: { "border-style": "solid" } },
         { selector: "node[closed]", style: { "border-style": "double", "border-width": 5, "font-weight": "bold" } },
-        { selector: "node[box]", style: { "text-valign": "top", "text-halign": "center", "text-margin-y": 16, "background-opacity": 0.45, "font-weight": "bold", padding: 12, "border-width": 1, "text-max-width": "data(w)", "compound-sizing-wrt-labels": "exclude" } },
+        { selector: "node[box]", style: { "text-valign": "top", "text-halign": "center", "text-margin-y": 15, "background-opacity": 0.45, "font-weight": "bold", padding: 18, "border-width": 1, "text-max-width": "data(w)", "compound-sizing-wrt-labels": "exclude" } },
         { selector: "edge", style: { width: 1.2, "line-color": soft, "target-arrow-color": soft, "target-arrow-shape": "triangle", "arrow-scale": 0.8, "curve-style": nodes.length > 1500 ? "haystack" : "bezier" } },
         { selector: "edge[count > 1]", style: { width: 2.4 } },
         { selector: ".dim", style: { opacity: 0.22 } },
@@ -420,7 +442,7 @@
   byId("search").addEventListener("input", (event) => search(event.target.value));
   byId("search").addEventListener("keydown", (event) => { if (event.key === "Enter" && state.filter && state.filter.size) { select([...state.filter][0], true); byId("panel").focus(); } });
   byId("mode").addEventListener("change", (event) => { state.mode = event.target.value; views.forEach((view) => { view.group(state.mode); view.draw(false); }); });
-  byId("fit").addEventListener("click", () => views.forEach((view) => view.cy.fit(undefined, 30)));
+  byId("fit").addEventListener("click", () => views.forEach((view) => view.fit(0.02)));
   byId("close").addEventListener("click", () => views.forEach((view) => view.all(false)));
   byId("open").title = "opens what there is room for: up to 1500 boxes";
   byId("open").addEventListener("click", () => views.forEach((view) => view.all(true)));

@@ -51,8 +51,8 @@ def main() -> int:
     total = {key: sum(one[key] for one in known.values()) for key in ("left", "reasons", "claimed", "later", "values")}
     wrong = sum(len(one["wrong"]) for one in known.values())
     print(f"{len(known)} runs: {total['left']} nodes left, {total['reasons']} with a reason; {total['claimed']} "
-          f"are claimed once what it names is gone, {total['later']} once what is named then is gone too, {wrong} not true; "
-          f"{total['values']} printed values compared with the metadata")
+          f"are claimed once what it names is gone, {total['later']} once what is named then is gone too, {wrong} not "
+          f"true; {total['values']} printed values compared with the metadata")
     return 1 if wrong else 0
 
 

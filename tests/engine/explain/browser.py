@@ -29,7 +29,15 @@ def chromium() -> Any:
         options.add_argument(argument)
     options.binary_location = browser
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return Chrome(options=options, service=Service(driver))
+    found = Chrome(options=options, service=Service(driver))
+    found.set_page_load_timeout(_PATIENCE)
+    found.set_script_timeout(_PATIENCE)
+    found.command_executor.client_config.timeout = 2 * _PATIENCE
+    return found
+
+
+_PATIENCE = 90
+"""Seconds: what takes longer has hung."""
 
 
 class Page:
@@ -37,6 +45,7 @@ class Page:
 
     def __init__(self, driver: Any, path: Path) -> None:
         self.driver = driver
+        self.path = path
         driver.get(path.as_uri())
         end = time.monotonic() + 60
         while not self.js("return window.apportion && window.apportion.ready"):

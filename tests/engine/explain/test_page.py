@@ -21,8 +21,10 @@ from tests.engine.explain.graphs import RULES, layers
 def driver() -> Iterator[Any]:
     """One browser for all tests of this file."""
     found = chromium()
-    yield found
-    found.quit()
+    try:
+        yield found
+    finally:
+        found.quit()
 
 
 def written(folder: Path, size: int, changed: bool = False) -> Path:
@@ -91,8 +93,11 @@ def test_use(driver: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [200, 2000, 5000])
 def test_sizes(driver: Any, tmp_path: Path, size: int) -> None:
     shown = Page(driver, written(tmp_path, size))
+    ready = shown.js("return apportion.ready")
+    print(f"{size} nodes: interactive after {ready:.0f} ms, {shown.path.stat().st_size / 1e6:.1f} MB")
+    assert ready < 30_000
     boxes = shown.js("return apportion.views()[0].cy.nodes().length")
-    assert 1 < boxes < 200 + size / 8
+    assert 1 < boxes <= 100, "what is shown at first can be read"
     for theme in ("light", "dark"):
         if shown.js("return document.documentElement.dataset.theme") != theme:
             shown.find("#theme").click()
@@ -100,9 +105,11 @@ def test_sizes(driver: Any, tmp_path: Path, size: int) -> None:
         image = shown.driver.get_screenshot_as_png()
         assert len(image) > 20_000
     before = boxes
-    shown.find("#open").click()
+    spent = shown.js("const from = performance.now(); apportion.views()[0].all(true); return performance.now() - from")
+    print(f"all open after {spent:.0f} ms")
+    assert spent < 30_000
     opened = shown.js("return apportion.views()[0].cy.nodes().length")
-    assert before < opened <= 1500 + size / 8
+    assert before < opened <= 1500
     shown.find("#close").click()
     assert shown.js("return apportion.views()[0].cy.nodes('[leaf]').length") < opened
     assert not shown.requests()

@@ -94,17 +94,19 @@ def test_coverage_agrees_with_the_report_and_with_torch(files: tuple[list[str], 
 
 
 @pytest.mark.full
+@pytest.mark.timeout(400)
 def test_coverage_in_processes_is_the_same(files: tuple[list[str], list[str]]) -> None:
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
         assert table(files, executor) == table(files)
 
 
 @pytest.mark.full
+@pytest.mark.timeout(400)
 def test_coverage_on_dask(files: tuple[list[str], list[str]]) -> None:
     distributed = pytest.importorskip("distributed", reason="pip install distributed")
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
+        distributed.Client(cluster, timeout="60s") as client,
     ):
         assert table(files, client.get_executor()) == table(files)
 
