@@ -14,9 +14,13 @@ from typing import Any
 
 from attrs import define, field, frozen
 from lark import Lark, Token, UnexpectedToken
+from lark import __version__ as lark_version
+from lark.grammar import Rule
+from lark.lexer import TerminalDef
 
 from apportion.grammar import tree
 from apportion.grammar.build import Builder
+from apportion.grammar.cache import cached
 from apportion.grammar.checks import check_tree
 from apportion.grammar.diagnostics import Diagnostic, Label, Severity, Source, Span, nearest
 from apportion.grammar.hints import Hint, Place, explain
@@ -73,11 +77,29 @@ class _KeepErrorTerminals:
 
 def build_parser(*, strict: bool = False) -> Lark:
     """A new Lark parser of the grammar. `strict` also proves that neither rules nor terminals collide (slow)."""
-    grammar = resources.files("apportion.grammar").joinpath("rules.lark").read_text(encoding="utf-8")
     return Lark(
-        grammar, parser="lalr", lexer="basic", start=["file", "expression"], strict=strict, keep_all_tokens=True,
+        _grammar(), parser="lalr", lexer="basic", start=["file", "expression"], strict=strict, keep_all_tokens=True,
         maybe_placeholders=False, transformer=Builder(), postlex=_KeepErrorTerminals(),
     )  # fmt: skip
+
+
+def _grammar() -> str:
+    return resources.files("apportion.grammar").joinpath("rules.lark").read_text(encoding="utf-8")
+
+
+def _kept_parser() -> Lark:
+    """The parser as it was built before, where that was kept."""
+    fresh: list[Lark] = []
+
+    def make() -> Any:
+        fresh.append(build_parser())
+        return fresh[0].memo_serialize([TerminalDef, Rule])
+
+    tables = cached((_grammar(), lark_version), make)
+    if fresh:
+        return fresh[0]
+    parser: Lark = Lark._load_from_dict(*tables, transformer=Builder(), postlex=_KeepErrorTerminals())
+    return parser
 
 
 @frozen
@@ -91,7 +113,7 @@ class _Language:
 
 @cache
 def _language() -> _Language:
-    lark = build_parser()
+    lark = _kept_parser()
     spelling = {t.name: t.pattern.value for t in lark.terminals if t.pattern.type == "str"}
     words = frozenset(name for name, text in spelling.items() if text.isidentifier() and text != "_")
     return _Language(lark, spelling, words)

@@ -14,6 +14,7 @@ import click
 from apportion.engine.cli import (
     blockers,
     check,
+    compile,
     console,
     coverage,
     demo,
@@ -47,6 +48,7 @@ COMMANDS: tuple[click.Command, ...] = (
     lower.command,
     run.command,
     check.command,
+    compile.command,
     new.command,
     lint.command,
     fmt.command,
