@@ -78,7 +78,8 @@ def written_values(node: Value) -> tuple[Value, ...]:
 
 
 def storage_of(value: Value, cache: dict[Value, tuple[Value, ...]]) -> tuple[Value, ...]:
-    """The nodes whose storage a value may be, looked up through views and in-place ops."""
+    """The nodes whose storage a value may be, looked up through views and in-place ops; of several that read the same
+    stored tensor, the first."""
     chain: list[Value] = []
     node = value.node
     while node not in cache:
@@ -86,7 +87,8 @@ def storage_of(value: Value, cache: dict[Value, tuple[Value, ...]]) -> tuple[Val
         sources = _aliased(node)
         if len(sources) != 1:
             deeper = {s for source in sources for s in storage_of(source, cache)}
-            cache[node] = tuple(sorted(deeper, key=lambda v: (v.position, v.name))) if deeper else (node,)
+            found = sorted(deeper, key=lambda v: (v.position, v.name)) if deeper else node.graph.sharing(node)[:1]
+            cache[node] = tuple(found)
             break
         node = sources[0].node
     found = cache[node]

@@ -261,7 +261,7 @@ class _Settling:
                     owned = storage in inside or (
                         self.policy.mutable_buffers
                         and is_kind(storage, "mutable_buffer") is True
-                        and set(storage.users) <= inside
+                        and {user for one in storage.graph.sharing(storage) for user in one.users} <= inside
                     )
                     if not owned:
                         return f"`{node.name}` writes `{show_value(storage)}`, which its partition does not own"

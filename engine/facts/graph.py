@@ -172,6 +172,21 @@ class GraphFacts:
         operands = self.operands(value)
         return tuple(o for v in operands for o in v.graph.origins(v)) if operands else (value,)
 
+    @lazy
+    def _shared(self) -> dict[Value, tuple[Value, ...]]:
+        """The placeholders and constants that lie in one piece of memory, where there are several."""
+        found: dict[int, list[Value]] = {}
+        for value in self.by_node.values():
+            if value.fx.op in ("placeholder", "get_attr"):
+                memory = {value.graph.program.memory_of(origin) for origin in self.origins(value)}
+                for place in memory - {None}:
+                    found.setdefault(place, []).append(value)
+        return {value: tuple(values) for values in found.values() if len(values) > 1 for value in values}
+
+    def sharing(self, value: Value) -> tuple[Value, ...]:
+        """The placeholders and constants of the graph that lie in the memory of one of them, in graph order."""
+        return self._shared.get(value, (value,))
+
     # --- the border --------------------------------------------------------------------------------------------
 
     @lazy

@@ -140,14 +140,18 @@ class ProgramFacts:
             return True
         if value in value.graph.written:
             return True
-        return bool(self._written_storages) and _storage(self.tensor_of(value)) in self._written_storages
+        return bool(self._written_storages) and self.memory_of(value) in self._written_storages
 
     @lazy
     def _written_storages(self) -> frozenset[int]:
         """The memory of the stored tensors that some op writes: a tracer may keep a view of a buffer as a constant."""
         written = [v for g in self.graphs for v in g.written if not v.is_call]
-        found = {_storage(self.tensor_of(o)) for v in written for o in v.graph.origins(v)}
+        found = {self.memory_of(o) for v in written for o in v.graph.origins(v)}
         return frozenset(s for s in found if s is not None)
+
+    def memory_of(self, value: Value) -> int | None:
+        """What tells the memory of a stored tensor from any other; None where nothing is stored for `value`."""
+        return _storage(self.tensor_of(value))
 
     def tensor_of(self, value: Value) -> torch.Tensor | None:
         """The stored tensor of a placeholder of the main graph, or of a `get_attr`; None where there is none."""
@@ -155,7 +159,7 @@ class ProgramFacts:
             found = value.graph.attribute(str(value.fx.target))
         else:
             spec = self._inputs.get(value.name)
-            if self.exported is None or spec is None or spec[1] is None:
+            if self.exported is None or spec is None or spec[1] is None or value.graph.owners:
                 return None
             found = self.exported.state_dict.get(spec[1])
             if found is None:

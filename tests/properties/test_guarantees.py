@@ -18,6 +18,7 @@ import pytest
 import torch
 from torch import fx
 from torch.export import ExportedProgram
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
@@ -311,6 +312,28 @@ def test_a_write_between_two_claimed_reads_keeps_them_apart() -> None:
     module.total.zero_()
     lowered = lower_all(program.graph_module, module, order)
     assert [float(v) for v in lowered(torch.zeros(1))] == [0.0, 2.0]
+
+
+def test_a_write_is_seen_through_every_name_of_a_buffer() -> None:
+    """A tracer may name one tensor several times; what reads it before a write and what reads it after stay apart."""
+
+    class Around(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.ones(2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            before = torch.sin(self.total)
+            self.total.add_(1)
+            return before + torch.tanh(self.total) + x
+
+    holder = Around()
+    module = make_fx(lambda x: holder(x), tracing_mode="fake", _allow_non_fake_inputs=True)(torch.zeros(2))
+    assert sum(node.op == "get_attr" for node in module.graph.nodes) > 1
+    rules = engine.parse_rules('backend "B" language 1 rule r { match y = {aten.sin.default, aten.add.Tensor}(*xs) } '
+                               'partition { merge = "all" }')
+    partitions = [{node.name for node in partition.nodes} for partition in engine.partition(module, rules).partitions]
+    assert {"sin"} in partitions and len(partitions) == 2
 
 
 # --- 4: other processes --------------------------------------------------------------------------------------------
