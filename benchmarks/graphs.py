@@ -35,11 +35,26 @@ class _Maker:
         node.meta["val"] = torch.empty(WIDTH, WIDTH, device="meta")
         return node
 
-    def call(self, op: Any, *arguments: Any) -> Node:
+    def call(self, op: Any, *arguments: Any, dtype: torch.dtype = torch.float32) -> Node:
         node = self.graph.call_function(op, arguments)
-        node.meta["val"] = torch.empty(WIDTH, WIDTH, device="meta")
+        node.meta["val"] = torch.empty(WIDTH, WIDTH, device="meta", dtype=dtype)
         self.count += 1
         return node
+
+    def constant(self, dtype: torch.dtype, *shape: int) -> Node:
+        name = f"c{len(self.root._buffers)}"
+        self.root.register_buffer(name, torch.empty(shape, device="meta", dtype=dtype))
+        node = self.graph.get_attr(name)
+        node.meta["val"] = torch.empty(shape, device="meta", dtype=dtype)
+        return node
+
+    def quantize(self, x: Node) -> Node:
+        op = torch.ops.quantized_decomposed.quantize_per_tensor.default
+        return self.call(op, x, 0.1, 0, -128, 127, torch.int8, dtype=torch.int8)
+
+    def dequantize(self, x: Node) -> Node:
+        op = torch.ops.quantized_decomposed.dequantize_per_tensor.default
+        return self.call(op, x, 0.1, 0, -128, 127, torch.int8)
 
     def linear(self, x: Node) -> Node:
         return self.call(aten.linear.default, x, self.weight())
@@ -121,6 +136,29 @@ def _random(make: _Maker, size: int) -> Node:
     return nodes[-1]
 
 
+def _quantized(make: _Maker, size: int) -> Node:
+    """Float layers with activations, and quantized ones between quantize and dequantize, in turn; what stands between
+    has no rule."""
+    import torch.ao.quantization.fx._decomposed  # registers the ops
+
+    per_channel = torch.ops.quantized_decomposed.dequantize_per_channel.default
+    x = make.input("x")
+    while make.count < size:
+        y = make.call(aten.relu.default, make.call(aten.linear.default, x, make.weight(), make.weight()))
+        y = make.call(aten.hardtanh.default, make.call(aten.addmm.default, make.weight(), y, make.weight()), -1.0, 1.0)
+        p, q = make.quantize(y), make.quantize(make.call(aten.mm.default, y, make.weight()))
+        added = make.call(aten.add.Tensor, make.dequantize(p), make.dequantize(q))
+        p = make.quantize(make.call(aten.relu.default, added))
+        q = make.quantize(make.call(aten.mul.Tensor, make.dequantize(p), make.dequantize(q)))
+        q = make.quantize(make.call(aten.view.default, make.dequantize(q), [WIDTH, WIDTH]))
+        scales = make.constant(torch.float32, WIDTH), make.constant(torch.int64, WIDTH)
+        weight = make.call(per_channel, make.constant(torch.int8, WIDTH, WIDTH), *scales, 0, -127, 127, torch.int8)
+        y = make.call(aten.linear.default, make.dequantize(q), weight, make.weight())
+        q = make.quantize(make.call(aten.relu.default, y))
+        x = make.call(aten.erf.default, make.dequantize(q))
+    return x
+
+
 GRAPHS: Mapping[str, Callable[[_Maker, int], Node]] = {
     "chain": _chain,
     "alternating": _alternating,
@@ -129,6 +167,7 @@ GRAPHS: Mapping[str, Callable[[_Maker, int], Node]] = {
     "ladder": _ladder,
     "siblings": _siblings,
     "random": _random,
+    "quantized": _quantized,
 }
 """The kinds of graphs by name."""
 

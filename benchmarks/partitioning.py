@@ -1,9 +1,12 @@
 """Partitioning beside its peers, on the same graphs in one run: `python -m benchmarks.partitioning`.
 
-Each side runs in a process of its own, turn by turn, and reports CPU seconds (the best of its turns) and how much the
-peak of its memory grew. The floor is one plain pass over the graph that reads target, inputs, dtype and shape.
-`ours` is the whole of `partition()`: facts, matching, merging, settling, tags. The `capability` sides are
-`CapabilityBasedPartitioner.propose_partitions` alone, given the nodes that ours claimed.
+Each side runs in a process of its own, turn by turn, and reports CPU seconds (the best of its runs) and how much the
+peak of its memory grew. The floor is one plain pass over the graph that reads target, inputs, dtype and shape. `ours`
+is the whole of `partition()`: facts, matching, merging, settling, tags. The `capability` sides are
+`CapabilityBasedPartitioner.propose_partitions` alone, given the nodes that ours claimed. `inductor` and `subgraph` are
+matchers that get the 30 patterns and find the same matches (which is checked). `xnnpack` is ExecuTorch's
+`XnnpackPartitioner.partition` on an Edge program, `ours edge` ours on that; `tvm` is Relax' `FuseOpsByPattern` in a
+Python of its own (`--tvm`). With `--rows FILE` every row is kept as it comes, and a run that was broken off goes on.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,41 +30,72 @@ from torch.fx.passes.operator_support import create_op_support
 
 from apportion import engine
 from benchmarks.graphs import GRAPHS, make
+from benchmarks.rules import ABSENT, rules_text
 
-__all__ = ["SIDES", "claimed", "main"]
+__all__ = ["SIDES", "claimed", "main", "plan"]
+
+Row = dict[str, Any]
 
 
-def _plain(module: GraphModule, rules: str) -> int:
+@cache
+def rules(more: int = 0) -> engine.RuleSet:
+    """The 50 rules, with more for absent ops."""
+    return engine.parse_rules(rules_text(more), "written_out.rules")
+
+
+def _plain(module: GraphModule) -> Callable[[], int]:
     """One pass that looks at what any partitioner has to look at."""
-    count = 0
-    for node in module.graph.nodes:
-        node.target, node.all_input_nodes  # noqa: B018  # reading them is the point
-        val = node.meta.get("val")
-        if val is not None:
-            val.dtype, val.shape  # noqa: B018
-            count += 1
-    return count
+
+    def run() -> int:
+        count = 0
+        for node in module.graph.nodes:
+            node.target, node.all_input_nodes  # noqa: B018  # reading them is the point
+            val = node.meta.get("val")
+            if val is not None:
+                val.dtype, val.shape  # noqa: B018
+                count += 1
+        return count
+
+    return run
 
 
-def _ours(module: GraphModule, rules: str) -> int:
-    return len(engine.partition(module, rules).partitions)
+def _ours(module: GraphModule, more: int = 0) -> Callable[[], int]:
+    return lambda: len(engine.partition(module, rules(more)).partitions)
 
 
-def _capability(module: GraphModule, rules: str, *, connected: bool) -> int:
+def _capability(module: GraphModule, *, connected: bool) -> Callable[[], int]:
     supported = claimed(module)
     support = create_op_support(lambda _, node: node in supported)
     peer = CapabilityBasedPartitioner(module, support, allows_single_node_partition=True,
                                       skip_horizontal_fusion=connected)
-    return len(peer.propose_partitions())
+    return lambda: len(peer.propose_partitions())
 
 
-SIDES: Mapping[str, Callable[[GraphModule, str], int]] = {
+def _matcher(module: GraphModule, which: str) -> Callable[[], int]:
+    from benchmarks import matchers
+
+    patterns = matchers.trees(rules(), matchers.argument_counts(module))
+    peer = getattr(matchers, which)(module, patterns)
+    ours, theirs = matchers.our_matches(module, rules()), peer()
+    if ours != theirs:
+        raise RuntimeError(f"{which} finds {len(theirs)} matches, ours {len(ours)}, in common {len(ours & theirs)}")
+    return lambda: len(peer())
+
+
+SIDES: Mapping[str, Callable[[GraphModule], Callable[[], int]]] = {
     "plain": _plain,
     "ours": _ours,
-    "capability": lambda module, rules: _capability(module, rules, connected=False),
-    "capability connected": lambda module, rules: _capability(module, rules, connected=True),
+    "ours, 1,000 rules more": lambda module: _ours(module, ABSENT),
+    "capability": lambda module: _capability(module, connected=False),
+    "capability connected": lambda module: _capability(module, connected=True),
+    "inductor": lambda module: _matcher(module, "inductor_matches"),
+    "subgraph": lambda module: _matcher(module, "subgraph_matches"),
 }
-"""What is measured, by name: each gives a count of partitions (the plain pass: of nodes)."""
+"""What is measured, by name: each prepares and gives what is timed, which counts partitions, matches or nodes."""
+
+EDGE = ("ours edge", "xnnpack")
+QUICK = ("plain", "ours", "ours, 1,000 rules more", "ours edge")
+"""Sides that are run several times in a turn."""
 
 
 def claimed(module: GraphModule) -> set[Node]:
@@ -67,61 +103,199 @@ def claimed(module: GraphModule) -> set[Node]:
     return {node for node in module.graph.nodes if node.op == "call_function" and "delegation_tag" in node.meta}
 
 
-def _measure(side: str, kind: str, size: int, rules: str) -> dict[str, Any]:
-    """One turn: best of three runs after one on a small graph that warms everything up."""
-    action = SIDES[side]
+def plan(sizes: list[int], largest: int, matching: list[int], edge: list[int], graphs: list[str]) -> Iterator[Row]:
+    """The rows of a run, small ones first; sides of one row come after another."""
+    for size in sizes:
+        for kind in graphs:
+            for side in ("plain", "ours", "ours, 1,000 rules more"):
+                yield {"graph": kind, "size": size, "side": side}
+            if size <= largest or (kind == "decoder" and size <= 2 * largest):
+                yield {"graph": kind, "size": size, "side": "capability"}
+                yield {"graph": kind, "size": size, "side": "capability connected"}
+            if kind == "quantized" and size in matching:
+                yield {"graph": kind, "size": size, "side": "inductor"}
+                yield {"graph": kind, "size": size, "side": "subgraph"}
+    for size in edge:
+        for side in EDGE:
+            yield {"graph": "edge", "size": size, "side": side}
+        yield {"graph": "chain", "size": size, "side": "tvm"}
+
+
+# --- one turn --------------------------------------------------------------------------------------------------
+
+
+def _measure(side: str, kind: str, size: int) -> Row:
+    """One turn: best of several runs after one on a small graph that warms everything up."""
+    if side in EDGE:
+        return _edge_turn(side, size)
+    prepare = SIDES[side]
     small, module = make(kind, 100), make(kind, size)
     for one in (small, module):
-        engine.partition(one, rules)  # tags what the peers are told is supported
-    action(small, rules)
+        engine.partition(one, rules())  # tags what the peers are told is supported
+    prepare(small)()
+    action = prepare(module)
+    return {"nodes": len(module.graph.nodes), **_timed(action, 7 if side in QUICK else 1)}
+
+
+def _timed(action: Callable[[], int], times: int) -> Row:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     best, count = math.inf, 0
-    for _ in range(3 if side in ("plain", "ours") else 1):
+    for _ in range(times):
         start = time.process_time()
-        count = action(module, rules)
+        count = action()
         best = min(best, time.process_time() - start)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     return {"seconds": best, "count": count, "megabytes": grown}
 
 
-def _turn(side: str, kind: str, size: int, rules: str, limit: float) -> dict[str, Any] | None:
-    """A turn in a process of its own; None where it took longer than `limit` seconds."""
-    command = [sys.executable, "-m", "benchmarks.partitioning", "--turn", side, kind, str(size), rules]
+def _edge_turn(side: str, size: int) -> Row:
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import EdgeCompileConfig, to_edge
+
+    class Layers(torch.nn.Module):
+        def __init__(self, count: int) -> None:
+            super().__init__()
+            self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(count))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for layer in self.layers:
+                x = torch.relu(layer(x))
+            return x
+
+    def program(count: int) -> Any:
+        exported = torch.export.export(Layers(count).eval(), (torch.randn(2, 8),), strict=False)
+        return to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False)).exported_program()
+
+    small, large = program(3), program(max(1, size // 3))
+
+    def run(edge: Any) -> int:
+        if side == "xnnpack":
+            return len(XnnpackPartitioner().partition(edge).partition_tags)
+        return len(engine.partition(edge, "xnnpack").partitions)
+
+    run(small)
+    calls = sum(node.op == "call_function" for node in large.graph.nodes)
+    return {"nodes": calls, **_timed(lambda: run(large), 3 if side in QUICK else 1)}
+
+
+TVM = """
+import json, resource, sys, time
+from tvm import relax
+from tvm.relax.dpl import is_op, wildcard
+def chain(size):
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((8, 8), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = x
+            for _ in range(size // 3):
+                s = builder.emit(relax.op.sigmoid(y))
+                y = builder.emit(relax.op.nn.relu(builder.emit(relax.op.multiply(s, y))))
+            out = builder.emit_output(y)
+        builder.emit_func_output(out)
+    return builder.get()
+patterns = [("t." + name, is_op(name)(wildcard())) for name in ("relax.nn.relu", "relax.sigmoid")]
+patterns.append(("t.multiply", is_op("relax.multiply")(wildcard(), wildcard())))
+def run(module):
+    return relax.transform.MergeCompositeFunctions()(relax.transform.FuseOpsByPattern(patterns, annotate_codegen=True)(module))
+run(chain(30))
+module = chain(int(sys.argv[1]))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+start = time.process_time()
+count = len(run(module).functions)
+seconds = time.process_time() - start
+grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+print(json.dumps({"nodes": int(sys.argv[1]), "seconds": seconds, "count": count, "megabytes": grown}))
+"""
+
+
+def _turn(row: Row, limit: float, tvm: str | None) -> Row:
+    """A turn in a process of its own; what failed is in `failed`."""
+    side, kind, size = row["side"], row["graph"], str(row["size"])
+    command = [sys.executable, "-m", "benchmarks.partitioning", "--turn", side, kind, size]
+    if side == "tvm":
+        if tvm is None:
+            return {**row, "failed": "no Python with TVM was given"}
+        command = [tvm, "-c", TVM, size]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=True)
+        return {**row, **json.loads(done.stdout.splitlines()[-1])}
     except subprocess.TimeoutExpired:
-        return None
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+        return {**row, "failed": f"more than {limit:.0f} s"}
+    except subprocess.CalledProcessError as error:
+        return {**row, "failed": (error.stderr.strip().splitlines() or ["?"])[-1]}
 
 
-def _table(options: argparse.Namespace) -> None:
+def _key(row: Row) -> tuple[str, int, str]:
+    return row["graph"], row["size"], row["side"]
+
+
+def _run(options: argparse.Namespace) -> dict[tuple[str, int, str], Row]:
+    """All turns that are not kept yet; the best of each row."""
+    kept = options.rows
+    lines = kept.read_text().splitlines() if kept is not None and kept.exists() else []
+    rows = [json.loads(line) for line in lines]
+    done = {(*_key(row), row["turn"]) for row in rows}
+    for turn in range(options.turns):
+        for row in plan(options.sizes, options.largest, options.matching, options.edge, options.graphs):
+            if (*_key(row), turn) in done or (turn and row["side"] not in QUICK):
+                continue
+            found = {**_turn(row, options.limit, options.tvm), "turn": turn}
+            rows.append(found)
+            if kept is not None:
+                with kept.open("a") as file:
+                    file.write(json.dumps(found) + "\n")
+    best: dict[tuple[str, int, str], Row] = {}
+    for row in rows:
+        if row.get("seconds", math.inf) <= best.get(_key(row), row).get("seconds", math.inf):
+            best[_key(row)] = row
+    return best
+
+
+# --- what is shown ---------------------------------------------------------------------------------------------
+
+
+def _table(best: Mapping[tuple[str, int, str], Row]) -> None:
     write = sys.stdout.write
-    write(f"torch {torch.__version__}, Python {sys.version.split()[0]}, rules {options.rules}\n")
-    write(f"{'graph':12} {'nodes':>7} {'side':22} {'seconds':>9} {'x plain':>8} {'x ours':>8} {'growth':>7}")
-    write(f" {'parts':>6} {'MB':>7}\n")
-    for kind in options.graphs:
-        last: dict[str, tuple[int, float]] = {}
-        for size in options.sizes:
-            best: dict[str, dict[str, Any]] = {}
-            for _ in range(options.turns):
-                for side in SIDES:
-                    if side.startswith("capability") and size > options.largest:
-                        continue
-                    found = _turn(side, kind, size, options.rules, options.limit)
-                    if found is not None and found["seconds"] < best.get(side, {"seconds": math.inf})["seconds"]:
-                        best[side] = found
-            for side, found in best.items():
-                growth = ""
-                if side in last:
-                    before, seconds = last[side]
-                    growth = f"{math.log(found['seconds'] / seconds) / math.log(size / before):.2f}"
-                last[side] = (size, found["seconds"])
-                write(f"{kind:12} {size:7} {side:22} {found['seconds']:9.4f}"
-                      f" {found['seconds'] / best['plain']['seconds']:8.1f}"
-                      f" {found['seconds'] / best['ours']['seconds']:8.1f} {growth:>7} {found['count']:6}"
-                      f" {found['megabytes']:7.1f}\n")
-                sys.stdout.flush()
+    write(f"torch {torch.__version__}, Python {sys.version.split()[0]}\n")
+    write(f"{'graph':10} {'nodes':>7} {'side':22} {'seconds':>9} {'x plain':>8} {'x ours':>8} {'growth':>7}")
+    write(f" {'count':>6} {'MB':>7}\n")
+    last: dict[tuple[str, str], Row] = {}
+    for (kind, size, side), row in best.items():
+        if "failed" in row:
+            write(f"{kind:10} {size:7} {side:22} {row['failed']}\n")
+            continue
+        plain, ours = best.get((kind, size, "plain"), {}), best.get((kind, size, "ours edge"), {})
+        ours = best.get((kind, size, "ours"), ours)
+        growth = ""
+        before = last.get((kind, side))
+        if before is not None:
+            times, nodes = row["seconds"] / before["seconds"], row["nodes"] / before["nodes"]
+            growth = f"{math.log(times) / math.log(nodes):.2f}"
+        last[kind, side] = row
+        ratios = [f"{row['seconds'] / one['seconds']:8.1f}" if one.get("seconds") else " " * 8 for one in (plain, ours)]
+        write(f"{kind:10} {size:7} {side:22} {row['seconds']:9.4f} {ratios[0]} {ratios[1]} {growth:>7}"
+              f" {row['count']:6} {row['megabytes']:7.1f}\n")
+
+
+def _plot(best: Mapping[tuple[str, int, str], Row], path: Path) -> None:
+    """Seconds over nodes, both logarithmic, a picture for each graph."""
+    from matplotlib import use
+    from matplotlib.figure import Figure
+
+    use("svg")
+    kinds = [kind for kind in GRAPHS if any(key[0] == kind for key in best)]
+    figure = Figure(figsize=(11, 2.6 * math.ceil(len(kinds) / 3)), layout="constrained")
+    for number, kind in enumerate(kinds):
+        axes = figure.add_subplot(math.ceil(len(kinds) / 3), 3, number + 1, title=kind, xscale="log", yscale="log")
+        for side in dict.fromkeys(key[2] for key in best if key[0] == kind):
+            points = [(row["nodes"], row["seconds"]) for key, row in best.items()
+                      if key[0] == kind and key[2] == side and "seconds" in row]
+            axes.plot(*zip(*points, strict=True), marker=".", label=side) if points else None
+        axes.legend(fontsize=6)
+        axes.set_xlabel("nodes")
+        axes.set_ylabel("CPU seconds")
+    figure.savefig(path, metadata={"Date": None})
 
 
 def main() -> None:
@@ -129,17 +303,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 20_000, 50_000, 100_000])
     parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=list(GRAPHS))
-    parser.add_argument("--rules", default="xnnpack", help="a shipped name or a path")
     parser.add_argument("--largest", type=int, default=1_000, help="nodes up to which the slow peer is run")
-    parser.add_argument("--turns", type=int, default=2, help="how often every side has its turn")
+    parser.add_argument("--matching", type=int, nargs="*", default=[1_000, 10_000], help="sizes for other matchers")
+    parser.add_argument("--edge", type=int, nargs="*", default=[], help="sizes for ExecuTorch's partitioner and TVM")
+    parser.add_argument("--turns", type=int, default=2, help="how often every quick side has its turn")
     parser.add_argument("--limit", type=float, default=600, help="seconds after which a turn is given up")
-    parser.add_argument("--turn", nargs=4, metavar=("SIDE", "GRAPH", "SIZE", "RULES"), help=argparse.SUPPRESS)
+    parser.add_argument("--rows", type=Path, help="keep each row in this file, and go on from it")
+    parser.add_argument("--plot", type=Path, help="write a picture of the times (needs matplotlib)")
+    parser.add_argument("--tvm", help="a Python that has TVM")
+    parser.add_argument("--turn", nargs=3, metavar=("SIDE", "GRAPH", "SIZE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.turn is None:
-        _table(options)
+    if options.turn is not None:
+        side, kind, size = options.turn
+        sys.stdout.write(json.dumps(_measure(side, kind, int(size))) + "\n")
         return
-    side, kind, size, rules = options.turn
-    sys.stdout.write(json.dumps(_measure(side, kind, int(size), rules)))
+    best = _run(options)
+    _table(best)
+    if options.plot is not None:
+        _plot(best, options.plot)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+import torch
 from attrs import define, evolve, field, frozen
 
 from apportion.engine.compile.patterns import Pattern
@@ -16,6 +17,7 @@ from apportion.engine.facts import GraphFacts, Value, stays
 from apportion.engine.found import Attempts, Candidate, Emits, Match, Near, Recording, here
 from apportion.engine.found import Step as Variant
 from apportion.engine.match import SOLUTION_LIMIT, STEP_LIMIT, GaveUp, Mismatch, Search, Sight, Solution
+from apportion.engine.ops import is_assertion, is_size_query
 from apportion.engine.reasons import Attempt, Cause, Detail, describe
 from apportion.engine.values import is_unknown
 
@@ -113,6 +115,7 @@ class Matcher:
     _notes: list[tuple[tuple[Value, ...], Attempt]] = field(factory=list)
     _likenesses: Sequence[int] = field(init=False)
     _results: frozenset[Value] = field(init=False)
+    _is_plain: bool = field(init=False)
 
     @_invariants.default
     def _index(self) -> _ByOp[CompiledInvariant]:
@@ -125,6 +128,11 @@ class Matcher:
     @_results.default
     def _out_of_graph(self) -> frozenset[Value]:
         return self.graph.results
+
+    @_is_plain.default
+    def _has_no_queries(self) -> bool:
+        """Whether all users of tensors in this graph are users to rules: no call asks for sizes or checks something."""
+        return not any(is_size_query(op) or is_assertion(op) for op in {node.op for node in self.graph.calls})
 
     def candidates(self) -> list[Candidate]:
         """A candidate for every root and rule that fits there at all, in graph order, then file order."""
@@ -164,10 +172,11 @@ class Matcher:
         No nodes where one of them stands for no other.
         """
         near = [root]
+        around = _around(root)
         while place.path is not None:
             node, argument = place.path
             other = near[node].inputs[argument].node
-            key = self._key(near, other)
+            key = self._key(around, other)
             if key is None:
                 return None, None
             near.append(other)
@@ -175,29 +184,33 @@ class Matcher:
             if following is None:
                 return None, tuple(near)
             place = following
+            if place.path is not None:
+                around += _around(other)
         return place, tuple(near)
 
-    def _key(self, near: Sequence[Value], other: Value) -> Any:
-        """What all decides about one more node: what it is like, which of its operands are values around the others, by
-        how many it is used. None where it can't stand for others."""
-        if self.refusal(other) is not None or other.size_queries:
+    def _key(self, around: Sequence[Value], other: Value) -> Any:
+        """What all decides about one more node: what it is like, which of its operands are values `around` the others,
+        by how many it is used. None where it can't stand for others."""
+        if self.refusal(other) is not None:
             return None
-        around: list[Value] = []
-        for node in near:
-            around.append(node)
-            around += node.inputs
-            around += [value.node for value in node.inputs if value.element is not None]
-        own = [*other.inputs, *[value.node for value in other.inputs if value.element is not None]]
-        wiring = [around.index(value) if value in around else -1 for value in own]
-        return self._likenesses[other.position], len(other.users), other in self._results, tuple(wiring)
+        if self._is_plain and isinstance(other.val, torch.Tensor):
+            users = len(other.fx.users)
+        elif other.size_queries:
+            return None
+        else:
+            users = len(other.users)
+        wiring = [around.index(value) if value in around else -1 for value in _around(other)[1:]]
+        return self._likenesses[other.position], users, other in self._results, tuple(wiring)
 
     def _remember(self, place: _Place, near: Sequence[Value], outcomes: list[_Outcome]) -> None:
         """Keep outcomes where the way over these nodes leads to."""
+        around = _around(near[0])
         for index in range(1, len(near)):
             path = _path(near[:index], near[index])
-            key = self._key(near[:index], near[index])
+            key = self._key(around, near[index])
             if path is None or key is None or place.outcomes is not None or place.path not in (None, path):
                 return
+            around += _around(near[index])
             place.path = path
             place = place.branches.setdefault(key, _Place())
         if place.path is None:
@@ -461,6 +474,12 @@ def _solutions(pattern: Pattern, search: Search, root: Value) -> Iterator[Soluti
                 break
     found.sort(key=lambda s: -len(s.claimed))
     yield from found
+
+
+def _around(node: Value) -> list[Value]:
+    """A node, its operands, and of those that are parts of tuples the nodes that make them."""
+    inputs = node.inputs
+    return [node, *inputs, *[value.node for value in inputs if value.element is not None]]
 
 
 def _path(near: Sequence[Value], other: Value) -> tuple[int, int] | None:

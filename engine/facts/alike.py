@@ -59,10 +59,13 @@ def survey(graph: GraphFacts) -> Survey:
         key: list[Any] = [number]
         operands: list[Value] = []
         for argument in node.args:
-            if type(argument) is fx.Node:
+            kind = type(argument)
+            if kind is fx.Node:
                 operand = values[argument]
                 operands.append(operand)
                 key.append(made[operand])
+            elif kind in _PLAIN:
+                key += (kind, argument)
             else:
                 _write(argument, values, made, key, operands)
         if node.kwargs:
@@ -86,6 +89,7 @@ def survey(graph: GraphFacts) -> Survey:
     return Survey(found, edges)
 
 
+_PLAIN: Final = frozenset({int, float, bool, str, type(None), torch.dtype})
 _ELEMENT: Final = object()
 _REPEATED: Final = object()
 _LIST: Final = object()
