@@ -25,7 +25,7 @@ from apportion.engine.report import BackendCoverage, NodeReason, Report, Traffic
 from apportion.engine.result import DelegationSpec, Partition, PartitionResult
 from apportion.engine.tag import TAG, foreign_groups
 
-__all__ = ["has_partitioners", "is_partitioner", "partition_mixed"]
+__all__ = ["Held", "has_partitioners", "held_by_partitioners", "is_partitioner", "partition_mixed", "rules_alone"]
 
 logger = logging.getLogger("apportion")
 
@@ -41,6 +41,21 @@ def has_partitioners(rules: Any) -> bool:
 def is_partitioner(one: Any) -> bool:
     """Whether it is a `Partitioner`, of ours or of ExecuTorch, and no rules."""
     return not isinstance(one, str | Path | RuleSet) and callable(getattr(one, "partition", None))
+
+
+Held = Mapping[fx.Node, tuple[str, str]]
+"""The nodes that hand-written partitioners took: tag and backend id of each."""
+
+
+def rules_alone(rules: Any) -> list[Any]:
+    """Rules as a caller gives them without the partitioners among them."""
+    given = rules if isinstance(rules, Sequence) and not isinstance(rules, str) else [rules]
+    return [one for one in given if not is_partitioner(one)]
+
+
+def held_by_partitioners(result: PartitionResult) -> Held:
+    """What partitioners took in a run: partitions without matches of rules."""
+    return {node: (one.tag, one.spec.backend_id) for one in result.partitions if not one.matches for node in one.nodes}
 
 
 def partition_mixed(program: Any, rules: Any, run: Callable[[Any, Any], PartitionResult]) -> PartitionResult:
@@ -92,6 +107,7 @@ class _Mix:
         for method, one in methods_of(self.program):
             nodes = [n for graph in ProgramFacts.of(one).graphs for n in graph.module.graph.nodes]
             before = {node: node.meta.pop(TAG) for node in nodes if TAG in node.meta}
+            wanted: dict[fx.Node, str] = {}
             try:
                 result = partitioner.partition(one)
                 wanted = {node: node.meta.pop(TAG) for node in nodes if TAG in node.meta}
@@ -99,7 +115,8 @@ class _Mix:
                 for node in nodes:
                     node.meta.pop(TAG, None)
                 for node, tag in before.items():
-                    node.meta[TAG] = tag
+                    if tag != wanted.get(node):  # its own, of an earlier run
+                        node.meta[TAG] = tag
             self._take(method, one, wanted, result.partition_tags, type(partitioner).__name__)
             self.marks += getattr(result, "marks", ())
 
@@ -157,12 +174,14 @@ class _Mix:
 
     def _left(self, calls: Sequence[tuple[str, str, Any]], owned: set[tuple[str, str, str]]) -> Iterator[NodeReason]:
         """The reason of the last rules that looked at a node, for each that nobody took."""
-        known = {(r.graph, r.node): r for report in self.reports for r in report.left}
+        known = {(r.method, r.graph, r.node): r for report in self.reports for r in report.left}
+        several = isinstance(self.program, Mapping)
         for method, path, value in calls:
             if (method, path, value.name) not in owned:
                 op = value.op.name if value.op is not None else value.name
-                yield known.get((path, value.name)) or NodeReason(
-                    method, path, value.name, op, "", "no rule", None, None, None, (), None,
+                label = method if several else ""
+                yield known.get((label, path, value.name)) or NodeReason(
+                    label, path, value.name, op, "", "no rule", None, None, None, (), None,
                     f"no partitioner takes {op}")
 
 

@@ -102,7 +102,7 @@ def find_blockers(
     if by not in ORDERS:
         raise OptionError(f"`{by}` is no order; there are {', '.join(ORDERS)}")
     study = Study.of(program, rules, **arguments)
-    explainer = Explainer.of(program, study.sets, exclude=study.wishes.exclude, only=study.wishes.only)
+    explainer = Explainer.of(program, rules, **arguments)
     chosen = tuple(kinds)
     found: list[Blocker] = []
     if "op" in chosen:

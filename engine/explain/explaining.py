@@ -15,7 +15,8 @@ from apportion.engine.explain.apart import neighbours
 from apportion.engine.explain.conditions import remedies
 from apportion.engine.explain.explanation import Apart, Explanation, NodeExplanation, RuleAttempt
 from apportion.engine.facts import GraphFacts, ProgramFacts, Value
-from apportion.engine.partition import Deciding, Run
+from apportion.engine.mixed import Held, has_partitioners, held_by_partitioners, rules_alone
+from apportion.engine.partition import Deciding, Run, partition
 from apportion.engine.programs import methods_of
 from apportion.engine.reasons import Attempt, Cause, describe, inner_only, show
 from apportion.engine.report import NodeReason
@@ -75,6 +76,7 @@ class Explainer:
     several: bool = False
     program: Any = None
     wishes: Wishes = field(factory=Wishes)
+    _held: Held = field(factory=dict)
     _tags: dict[tuple[str, str, str], tuple[str, str]] = field(factory=dict)
     _reasons: dict[tuple[str, str, str], NodeReason] = field(factory=dict)
     _owners: dict[GraphFacts, Mapping[Value, str]] = field(factory=dict)
@@ -92,26 +94,42 @@ class Explainer:
         with_rules: str | Iterable[str] = (),
         without_rules: str | Iterable[str] = (),
     ) -> Explainer:
-        """Partition a program (it is tagged), keeping every attempt. Arguments and errors as for `partition`."""
-        sets = choose_rules(load_all(rules, options), with_rules, without_rules)
-        return cls._run(program, sets, Wishes.of(exclude, only))
+        """Partition a program (it is tagged), keeping every attempt. Arguments and errors as for `partition`.
+
+        What hand-written partitioners take is theirs; the rules are explained beside it.
+        """
+        mixed = None
+        if has_partitioners(rules):
+            mixed = partition(program, rules, options=options, exclude=exclude, only=only, with_rules=with_rules,
+                              without_rules=without_rules)
+            rules = rules_alone(rules)
+        sets = choose_rules(load_all(rules, options), with_rules, without_rules) if mixed is None or rules else ()
+        return cls._run(program, sets, Wishes.of(exclude, only), mixed)
 
     def again(self, sets: tuple[RuleSet, ...]) -> Explainer:
         """The same program under other rules. The tags in the program are then those of the other run."""
-        return self._run(self.program, sets, Wishes.of(self.wishes.exclude, self.wishes.only))
+        return self._run(self.program, sets, Wishes.of(self.wishes.exclude, self.wishes.only), held=self._held)
 
     @classmethod
-    def _run(cls, program: Any, sets: tuple[RuleSet, ...], wishes: Wishes) -> Explainer:
+    def _run(
+        cls,
+        program: Any,
+        sets: tuple[RuleSet, ...],
+        wishes: Wishes,
+        mixed: PartitionResult | None = None,
+        held: Held | None = None,
+    ) -> Explainer:
         every: list[tuple[Value, Attempt]] = []
         several = isinstance(program, Mapping)
         run = Run(sets, wishes, None, several=several, every=every)
         for method, one in methods_of(program):
             run.method(method, ProgramFacts.of(one))
-        result = run.finish(program)
+        result = mixed or run.finish(program)
         attempts: dict[Value, list[Attempt]] = {}
         for value, attempt in every:
             attempts.setdefault(value, []).append(attempt)
         found = cls(sets, result, run.decided, attempts, several, program, wishes)
+        found._held = held if held is not None else held_by_partitioners(result)
         found._reasons.update({(r.method, r.graph, r.node): r for r in result.report.left})
         for partition in result.partitions:
             for rule, names in partition.matches:
@@ -157,6 +175,8 @@ class Explainer:
 
     def owner(self, place: Place) -> str | None:
         """The backend that claimed a node."""
+        if place.node.fx in self._held:
+            return self._held[place.node.fx][1]
         owners = self._owners.get(place.graph)
         if owners is None:
             owners = self._owners[place.graph] = self.decided[place.method][1].owners(place.graph)
@@ -172,6 +192,8 @@ class Explainer:
     def _node(self, place: Place) -> NodeExplanation:
         owner = self.owner(place)
         tag, rule = self._tags.get((place.method, place.graph.path, place.node.name), (None, None))
+        if place.node.fx in self._held:
+            tag = self._held[place.node.fx][0]
         method = place.method if self.several else ""
         reason = None if owner else self._reasons.get((method, place.graph.path, place.node.name))
         attempts = tuple(self._attempts(place, owner, rule))

@@ -11,7 +11,8 @@ from apportion.engine.candidates import Attempts, Candidate, Matcher
 from apportion.engine.compile.rulesets import RuleSet
 from apportion.engine.explain.changes import NOTHING, Changes, changed
 from apportion.engine.facts import GraphFacts, ProgramFacts, Value
-from apportion.engine.partition import Deciding
+from apportion.engine.mixed import Held, has_partitioners, held_by_partitioners, rules_alone
+from apportion.engine.partition import Deciding, partition
 from apportion.engine.programs import methods_of
 from apportion.engine.settle import border_of
 from apportion.engine.sources import Rules, load_all
@@ -113,6 +114,7 @@ class Study:
     methods: tuple[tuple[str, ProgramFacts], ...]
     sets: tuple[RuleSet, ...]
     wishes: Wishes = field(factory=Wishes)
+    held: Held = field(factory=dict)
     _found: dict[Key, list[Candidate]] = field(factory=dict)
     _changed: dict[Any, tuple[RuleSet, ...]] = field(factory=dict)
     _outcomes: dict[Changes, Outcome] = field(factory=dict)
@@ -130,10 +132,19 @@ class Study:
         with_rules: str | Iterable[str] = (),
         without_rules: str | Iterable[str] = (),
     ) -> Study:
-        """Arguments as for `partition`, with the same errors."""
+        """Arguments as for `partition`, with the same errors.
+
+        Hand-written partitioners among the rules are asked once (which tags the program); what they took stays theirs.
+        """
+        held: Held = {}
+        if has_partitioners(rules):
+            mixed = partition(program, rules, options=options, exclude=exclude, only=only, with_rules=with_rules,
+                              without_rules=without_rules)
+            held = held_by_partitioners(mixed)
+            rules = rules_alone(rules)
         sets = choose_rules(load_all(rules, options), with_rules, without_rules)
         methods = tuple((name, ProgramFacts.of(one)) for name, one in methods_of(program))
-        return cls(methods, sets, Wishes.of(exclude, only))
+        return cls(methods, sets, Wishes.of(exclude, only), held)
 
     def outcome(self, changes: Changes = NOTHING) -> Outcome:
         """What would be claimed with these changes to the rules."""
@@ -150,7 +161,7 @@ class Study:
         sets = self._changed.get(changes)
         if sets is None:
             sets = self._changed[changes] = self._intern(changed(self.sets, changes))
-        counted = _Count()
+        counted = _Count(self.held)
         for name, facts in self.methods:
             deciding = Deciding(sets, self.wishes)
             deciding.prepared = self._prepared(deciding)
@@ -199,6 +210,7 @@ class Study:
 class _Count:
     """Counts over methods and graphs, as the report of a run does."""
 
+    held: Held
     nodes: dict[NodeName, str] = field(factory=dict)
     groups: list[frozenset[NodeName]] = field(factory=list)
     ops: dict[str, bool] = field(factory=dict)
@@ -214,9 +226,10 @@ class _Count:
             for node in graph.calls:
                 op = node.op.name if node.op is not None else node.name
                 self.total += 1
-                self.ops[op] = self.ops.get(op, True) and node in owners
-                if node in owners:
-                    self.nodes[method, graph.path, node.name] = owners[node]
+                owner = owners.get(node) or self.held.get(node.fx, ("", None))[1]
+                self.ops[op] = self.ops.get(op, True) and owner is not None
+                if owner is not None:
+                    self.nodes[method, graph.path, node.name] = owner
             if deciding.dissolved(graph):
                 continue
             for part in deciding.parts_of(graph):
@@ -227,9 +240,10 @@ class _Count:
                 self.constants += _bytes(border.constants)
 
     def outcome(self) -> Outcome:
-        """The sums."""
+        """The sums. The partitions of partitioners count, the bytes across their borders are not known."""
+        parts = len(self.groups) + len({tag for tag, _ in self.held.values()})
         return Outcome(
-            len(self.nodes), self.total, sum(self.ops.values()), len(self.ops), len(self.groups), self.inward,
+            len(self.nodes), self.total, sum(self.ops.values()), len(self.ops), parts, self.inward,
             self.outward, self.constants, self.nodes, frozenset(self.groups),
         )  # fmt: skip
 

@@ -186,3 +186,27 @@ def test_as_data_and_for_other_tools() -> None:
     results = model_explorer(explainer)["forward"]["results"]
     assert len(results) == explainer.result.report.nodes_total
     assert all(r["bgColor"].startswith("#") for r in results.values())
+
+
+def test_hand_written_partitioners_in_the_mix() -> None:
+    from apportion.engine.explain import Explainer, Study, find_blockers, page
+    from tests.engine.lowering.checks import Tagger
+
+    one = exported(lambda x: torch.cos(torch.add(torch.sin(torch.relu(x)), 1)), torch.ones(3))
+    hand = Tagger(lambda n: "hand" if n.op == "call_function" and n.name in ("relu", "sin") else None)
+    rules = engine.parse_rules(header("rule add { match y = aten.add.Tensor(x, z) }"), "r.rules")
+    result = engine.partition(one, [hand, rules])
+    explainer = Explainer.of(one, [hand, rules])
+    assert [p.tag for p in explainer.result.partitions] == [p.tag for p in result.partitions]
+    found = {n.node: n for n in (explainer.node(place) for place in explainer.places())}
+    assert found["relu"].tag == found["sin"].tag == "hand" and found["relu"].backend is not None
+    assert found["add"].attempts[0].kind == "claimed"
+    assert found["cos"].backend is None and found["cos"].kind == "no rule"
+    assert [n.node for n in explainer.explanation().nodes] == ["cos"]
+    outcome = Study.of(one, [hand, rules]).outcome()
+    assert (outcome.claimed, outcome.total, outcome.partitions) == (3, 4, 2)
+    (blocker,) = find_blockers(one, [hand, rules]).single
+    assert (blocker.name, blocker.difference.nodes) == ("aten.cos.default", 1)
+    assert "hand" in page(explainer)
+    alone = Explainer.of(one, hand)
+    assert {n.node for n in alone.explanation().nodes} == {"add", "cos"}
