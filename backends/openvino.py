@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import tempfile
 import warnings
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import fx
 from torch.export import ExportedProgram
 
 from apportion.backends.bytes import pack, unpack
@@ -38,7 +40,8 @@ class OpenVinoBackend(BackendDetails):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             logging.getLogger("openvino").setLevel(logging.ERROR)
-            model = openvino.convert_model(program)
+            model = openvino.convert_model(_decoder().from_exported_program(program))
+        _declare_numbers(openvino, model)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.xml")
             openvino.save_model(model, path, compress_to_fp16=False)
@@ -64,6 +67,38 @@ class OpenVinoBackend(BackendDetails):
             return [torch.from_numpy(results[place].copy()) for place in places]
 
         return run
+
+
+def _declare_numbers(openvino: Any, model: Any) -> None:
+    """An input whose rank the converter does not know is a size: a number."""
+    for parameter in model.get_parameters():
+        if parameter.partial_shape.rank.is_dynamic:
+            parameter.set_partial_shape(openvino.PartialShape([]))
+            parameter.set_element_type(openvino.Type.i64)
+    model.validate_nodes_and_infer_types()
+
+
+@functools.cache
+def _decoder() -> Any:
+    """OpenVINO's reader of programs, for graphs that compute the bounds of slices."""
+    known = needed(_EXTRA, "openvino.frontend.pytorch.fx_decoder").TorchFXPythonDecoder
+
+    class Decoder(known):  # type: ignore[misc]
+        def __init__(self, module: Any, *arguments: Any, **keywords: Any) -> None:
+            if isinstance(module, fx.GraphModule):
+                _bounds_with_a_dim(module.graph)
+            super().__init__(module, *arguments, **keywords)
+
+    return Decoder
+
+
+def _bounds_with_a_dim(graph: fx.Graph) -> None:
+    """The frontend takes the bounds of a slice as tensors of one dim, and arithmetic on sizes gives none."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.slice.Tensor):
+        with graph.inserting_before(node):
+            bounds = [graph.call_function(torch.ops.aten.view.default, (bound, [-1]))
+                      if isinstance(bound, fx.Node) else bound for bound in node.args[2:4]]
+        node.args = (*node.args[:2], *bounds, *node.args[4:])
 
 
 def _to_numpy(value: Any) -> Any:

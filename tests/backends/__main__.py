@@ -32,7 +32,7 @@ from tests.backends.runs import BACKENDS, NAMES, TOLERANCE, missing, row
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("backends/*.py", "rules/*.rules", "engine/*.py", "engine/lowering/*.py", "engine/facts/*.py",
-           "engine/merge/*.py", "tests/backends/runs.py", "tests/agreement/models.py")
+           "engine/merge/*.py", "engine/compile/*.py", "tests/backends/runs.py", "tests/agreement/models.py")
 ENGINES = ("torch", "onnxruntime", "onnxscript", "openvino")
 SHARE = 0.95
 DEMANDING = ("onnxruntime", "openvino")
