@@ -82,10 +82,8 @@ def _unsatisfiable(rule: RuleModel) -> Diagnostic:
 
 
 def _denies(rule: RuleModel, invariant: RuleModel) -> bool:
-    from apportion.engine.lint.model import _invariant
-
     for instance in rule.instances:
-        conditions = [_invariant(invariant, place) for place in instance.nodes]
+        conditions = [c for place in instance.nodes for c in invariant.as_conditions(place)]
         if sat(problem(instance, invariants=False, more=conditions), SPLITS) is not False:
             return False
     return True

@@ -17,7 +17,7 @@ __all__ = ["ANY_CHOICE", "BOOLS", "FALSE_ONLY", "TRUE_ONLY", "Choice", "Domain",
 _MOST_LISTED = 6
 
 
-@frozen
+@frozen(cache_hash=True)
 class Choice:
     """The values in `values`, or with `but` all others."""
 
@@ -67,7 +67,7 @@ class Choice:
         return f"anything but {text}" if self.but else "{" + text + "}"
 
 
-@frozen
+@frozen(cache_hash=True)
 class Numbers:
     """The numbers from `low` to `high` that leave `residue` when divided by `modulus`, without `excluded`.
 

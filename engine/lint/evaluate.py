@@ -6,7 +6,7 @@ can be named), it raises `Fork` with the cases to try; the solver splits and rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from attrs import define, evolve, field
@@ -16,7 +16,7 @@ from apportion.engine.compile.scope import Scope
 from apportion.engine.lint import symbols
 from apportion.engine.lint.domains import Choice, Numbers, shown
 from apportion.engine.lint.formulas import FALSE, TRUE, And, Formula, In, Poly, both, either, negated
-from apportion.engine.lint.functions import FUNCTIONS
+from apportion.engine.lint.functions import FUNCTIONS, constant
 from apportion.engine.lint.skeleton import Skeleton, Symbol
 from apportion.engine.lint.terms import (
     UNDEFINED,
@@ -62,7 +62,7 @@ class Reader:
     """Reads expressions in one skeleton, under one box."""
 
     def __init__(self, skeleton: Skeleton, box: Box, facts: list[Formula] | None = None,
-                 asserted: frozenset[Formula] = frozenset()) -> None:
+                 asserted: Container[Formula] = frozenset()) -> None:
         self.skeleton = skeleton
         self.box = box
         self.spent = 0
@@ -443,6 +443,9 @@ def _slice(reader: Reader, expr: tree.Slice, env: Environment) -> Any:
     ends = [None if e is None else reader.read(e, env) for e in (expr.low, expr.high, expr.step)]
     if isinstance(thing, Undefined):
         return UNDEFINED
+    if thing == ():
+        return ()
+    ends = [constant(reader, e) if isinstance(e, Num) else e for e in ends]
     if not all(e is None or isinstance(e, int) for e in ends):
         return Blur(f"{key_of(thing)}[{':'.join('' if e is None else key_of(e) for e in ends)}]")
     if isinstance(thing, tuple):

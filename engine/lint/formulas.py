@@ -42,7 +42,7 @@ TRUE = Truth(True)
 FALSE = Truth(False)
 
 
-@frozen
+@frozen(cache_hash=True)
 class In:
     """The path `var` has a value in `domain`."""
 
@@ -50,7 +50,7 @@ class In:
     domain: Domain
 
 
-@frozen
+@frozen(cache_hash=True)
 class Poly:
     """A polynomial over number paths: pairs of a monomial (sorted paths) and its coefficient, and a constant."""
 
@@ -111,7 +111,7 @@ class Poly:
         return total
 
 
-@frozen
+@frozen(cache_hash=True)
 class Compare:
     """`poly <= 0`, `poly == 0` or `poly != 0`."""
 
@@ -119,7 +119,7 @@ class Compare:
     op: str
 
 
-@frozen
+@frozen(cache_hash=True)
 class Same:
     """Two paths of a choice have (or, not `positive`, have not) the same value."""
 
@@ -128,7 +128,7 @@ class Same:
     positive: bool = True
 
 
-@frozen
+@frozen(cache_hash=True)
 class Open:
     """A condition that the formulas can't express, by its text over paths; `reason` is extern, meta or fragment.
 
@@ -142,14 +142,14 @@ class Open:
     name: str = field(default="", eq=False)
 
 
-@frozen
+@frozen(cache_hash=True)
 class And:
     """All of `parts`."""
 
     parts: tuple[Formula, ...]
 
 
-@frozen
+@frozen(cache_hash=True)
 class Or:
     """One of `parts`."""
 

@@ -27,7 +27,7 @@ from apportion.engine.lint.terms import (
 if TYPE_CHECKING:
     from apportion.engine.lint.evaluate import Reader
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["FUNCTIONS", "constant"]
 
 _FEW = 16
 
@@ -87,17 +87,23 @@ def _divide(reader: Reader, left: Any, right: Any) -> Any:
 
 
 def _constant(reader: Reader, number: Num) -> float | None:
-    """The value of a number; forked over where it is one path with few values."""
+    """The value of a number; forked over where it depends on one path with few values."""
     if number.poly.is_constant:
         return number.poly.constant
     low, high = bounds(reader.box, number.poly)
     if low == high:
         return low
-    var = number.poly.single
-    domain = reader.box.get(var) if var else None
+    paths = number.poly.variables
+    domain = reader.box.get(next(iter(paths))) if len(paths) == 1 else None
     if isinstance(domain, Numbers) and domain.whole and domain.count() <= _FEW:
-        raise Fork([In(var, Numbers.point(value)) for value in domain.members()])
+        raise Fork([In(next(iter(paths)), Numbers.point(value)) for value in domain.members()])
     return None
+
+
+def constant(reader: Reader, number: Num) -> Any:
+    """A whole number as a plain one where it can be had, by a fork if need be; else the number as it is."""
+    found = _constant(reader, number) if number.whole else None
+    return number if found is None else int(found)
 
 
 def _split(reader: Reader, left: Any, right: Any) -> tuple[Any, Any] | None:

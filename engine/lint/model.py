@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from apportion.engine.compile.patterns import Choice as PatternChoice
 from apportion.engine.compile.patterns import Pattern, compile_pattern
@@ -21,8 +21,9 @@ from apportion.engine.lint.evaluate import Environment, Reader, passed_flags
 from apportion.engine.lint.formulas import FALSE, TRUE, Formula, In, Open, both, either, equal, negated
 from apportion.engine.lint.opfacts import facts_of
 from apportion.engine.lint.place import _Inputs, _Item, lay
+from apportion.engine.lint.remember import Condition, Remembered
 from apportion.engine.lint.skeleton import Claim, Conflict, Skeleton, Symbol
-from apportion.engine.lint.solve import Condition, Contradiction, Problem
+from apportion.engine.lint.solve import Contradiction, Problem
 from apportion.engine.lint.terms import Box, Fork
 from apportion.grammar import tree
 from apportion.grammar.diagnostics import Span
@@ -56,6 +57,7 @@ class Instance:
     claim: Claim
     choice: int
     environment: Environment
+    _conditions: dict[int, Condition] = field(factory=dict, init=False, repr=False)
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -64,6 +66,12 @@ class Instance:
 
     def condition(self, clause: Clause) -> Condition:
         """When a clause holds, as a condition to be solved."""
+        found = self._conditions.get(id(clause))
+        if found is None:
+            found = self._conditions[id(clause)] = Remembered(self._read(clause))
+        return found
+
+    def _read(self, clause: Clause) -> Condition:
         if clause.post:
             return lambda reader: Open(f"{self.rule.name}: {clause.text}", True, "post")
         environment = clause.environment(self.environment)
@@ -89,6 +97,7 @@ class RuleModel:
                 compile_pattern(clause.choices, self.scope, claims=False)
         self._kept: list[int] = []
         self._at: dict[str, tuple[Instance, ...] | None] = {}
+        self._held: dict[str, list[Condition]] = {}
         self._slots, self._flags = self._names()
         steps = Steps()
         self.clauses: list[Clause] = []
@@ -204,6 +213,12 @@ class RuleModel:
             self._at[place] = tuple(laid) if alone and len(laid) <= 16 else None
         return self._at[place]
 
+    def as_conditions(self, place: str) -> list[Condition]:
+        """That an invariant holds of the node at a place."""
+        if place not in self._held:
+            self._held[place] = list(_invariant(self, place))
+        return self._held[place]
+
     @cached_property
     def moved(self) -> tuple[Instance, ...]:
         """The same instances with the root at `@`, for patterns that meet elsewhere than at their roots."""
@@ -217,10 +232,10 @@ class RuleModel:
         found = copy(self)
         for name in ("instances", "moved", "boxes", "claimed_ops", "loose"):
             found.__dict__.pop(name, None)
-        laid = list(islice(self.lay(Skeleton(self.file.declared), "$", loose=True), MOST_INSTANCES + 1))
-        found.is_cut = len(laid) > MOST_INSTANCES
-        found.__dict__["instances"] = tuple(laid[:MOST_INSTANCES])
-        moved = islice(self.lay(Skeleton(self.file.declared), "@", loose=True), MOST_INSTANCES)
+        laid = list(islice(self.lay(Skeleton(self.file.declared), "$", loose=True), MOST_LOOSE + 1))
+        found.is_cut = len(laid) > MOST_LOOSE
+        found.__dict__["instances"] = tuple(laid[:MOST_LOOSE])
+        moved = islice(self.lay(Skeleton(self.file.declared), "@", loose=True), MOST_LOOSE)
         found.__dict__["moved"] = tuple(moved)
         return found
 
@@ -228,6 +243,15 @@ class RuleModel:
     def boxes(self) -> tuple[Box | None, ...]:
         """What each instance alone narrows its paths to, without any split; None where it can't hold."""
         return tuple(_box_of(instance) for instance in self.instances)
+
+    @cached_property
+    def guard_conditions(self) -> list[Condition]:
+        """That the options are such that the rule is there."""
+
+        def reads(guard: tree.Expr) -> Condition:
+            return Remembered(lambda reader: reader.condition(guard, Environment(self.scope)).true)
+
+        return [reads(guard) for guard in self.guards]
 
     @cached_property
     def root_ops(self) -> frozenset[str] | None:
@@ -253,6 +277,7 @@ class RuleModel:
 
 
 MOST_INSTANCES = 48
+MOST_LOOSE = 600
 MOST_TRIED = 240
 FIRST_TRIED = 12
 """How many ways of a pattern are looked at, at most; after the first few only those that can hold at all."""
@@ -388,54 +413,39 @@ def node_conditions(instance: Instance, skeleton: Skeleton) -> list[Condition]:
     found: list[Condition] = [lambda reader: whole]
     for invariant in instance.rule.file.invariants:
         for place in claimed:
-            found.append(_invariant(invariant, place))
+            found.extend(invariant.as_conditions(place))
     return found
 
 
-def _invariant(invariant: RuleModel, place: str) -> Condition:
+def _invariant(invariant: RuleModel, place: str) -> Iterator[Condition]:
+    """That an invariant holds of the node at a place, a condition for each of its requirements."""
+    laid = invariant.at(place)
+    if laid is None:
+        return  # it looks further than this node: the matcher decides
+    for instance in laid:
+        names = next(iter(instance.skeleton.ops.values()), None)
+        for clause in invariant.clauses:
+            yield Remembered(_held(place, names, invariant.guard_conditions, instance.condition(clause)))
+
+
+def _held(place: str, names: frozenset[str] | None, guards: list[Condition], holds: Condition) -> Condition:
     def condition(reader: Reader) -> Formula:
-        guards = [reader.condition(guard, Environment(invariant.scope)).true for guard in invariant.guards]
-        off = negated(both(*guards)) if guards else FALSE
-        names = reader.box.get(f"{place}/op")
-        ops = invariant.pattern.ops
-        if ops is not None and isinstance(names, Choice) and names.meet(Choice(ops)).empty:
-            return TRUE
-        parts: list[Formula] = []
-        laid = invariant.at(place)
-        if laid is None:
-            return TRUE  # it looks further than this node: the matcher decides
-        for instance in laid:
-            parts.append(_held(invariant, instance, place, reader))
-        return either(off, both(*parts))
+        domain = reader.box.get(f"{place}/op")
+        if names is not None and isinstance(domain, Choice):
+            if domain.meet(Choice(names)).empty:
+                return TRUE
+            if not domain.within(Choice(names)):
+                raise Fork([In(f"{place}/op", Choice(names)), In(f"{place}/op", Choice(names, True))])
+        off = negated(both(*(guard(reader) for guard in guards))) if guards else FALSE
+        return either(off, holds(reader))
 
     return condition
-
-
-def _held(invariant: RuleModel, instance: Instance, place: str, reader: Reader) -> Formula:
-    names = next(iter(instance.skeleton.ops.values()), None)
-    domain = reader.box.get(f"{place}/op")
-    outside: Formula = FALSE
-    if names is not None and isinstance(domain, Choice):
-        if domain.meet(Choice(names)).empty:
-            return TRUE
-        if not domain.within(Choice(names)):
-            outside = In(f"{place}/op", Choice(names, True))
-    conditions: list[Formula] = []
-    inner = reader
-    if outside != FALSE:
-        raise Fork([In(f"{place}/op", Choice(names or frozenset())), outside])
-    for clause in invariant.clauses:
-        conditions.append(instance.condition(clause)(inner))
-    return both(*conditions)
 
 
 def guards_of(rule: RuleModel) -> list[Condition]:
     """That the options are such that the rule is there."""
 
-    def reads(guard: tree.Expr) -> Condition:
-        return lambda reader: reader.condition(guard, Environment(rule.scope)).true
-
-    return [reads(guard) for guard in rule.guards]
+    return rule.guard_conditions
 
 
 def problem_of(instance: Instance, skeleton: Skeleton | None = None, *, skip: Clause | None = None) -> Problem:

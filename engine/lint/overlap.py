@@ -32,6 +32,8 @@ __all__ = ["Verdict", "covered", "examine", "sat"]
 
 SPLITS = 1_200
 PAIRS = 250
+LOOSE_SPLITS = 60_000
+LOOSE_PAIRS = 20_000
 DRAWN = 30
 
 
@@ -52,6 +54,7 @@ class _Search:
     one: RuleModel
     other: RuleModel
     budget: Budget = field(factory=lambda: Budget(SPLITS))
+    most: int = PAIRS
     pairs: int = 0
     drawn: int = 0
     seen: bool = False
@@ -83,15 +86,20 @@ def examine(one: RuleModel, other: RuleModel) -> Verdict:
     except Exhausted:
         search.cut = True
         search.seen = True
+    if search.cut and (one.is_cut or other.is_cut) and _loosely_disjoint(one, other, ways_kept=True):
+        return Verdict("disjoint")
     if not search.seen:
         return Verdict("undecided", reasons=("too many variants",), code="A903") if search.cut else Verdict("disjoint")
     return _undecided(search)
 
 
-def _loosely_disjoint(one: RuleModel, other: RuleModel) -> bool:
-    search = _Search(one, other)
+def _loosely_disjoint(one: RuleModel, other: RuleModel, *, ways_kept: bool = False) -> bool:
+    """Are the rules disjoint with alternatives put together (with `ways_kept` only those of a rule that has too many)?
+    """
+    search = _Search(one, other, Budget(LOOSE_SPLITS), most=LOOSE_PAIRS)
+    first, second = (rule if ways_kept and not rule.is_cut else rule.loose for rule in (one, other))
     try:
-        for problem in _problems(one.loose, other.loose, search):
+        for problem in _problems(first, second, search):
             if next(solve(problem, search.budget), None) is not None:
                 return False
     except Exhausted:
@@ -133,9 +141,11 @@ def _problems(one: RuleModel, other: RuleModel, search: _Search) -> Iterator[Pro
             for theirs in second.claim.nodes:
                 if mine == theirs == "$" or not _same_op(first, second, mine, theirs):
                     continue
+                if first.claim.nodes[mine] and second.claim.nodes[theirs]:  # both take it along; no conflict
+                    continue
                 search.pairs += 1
                 search.budget.used += 2
-                if search.pairs > PAIRS:
+                if search.pairs > search.most:
                     search.cut = True
                     return
                 problem = joined(first, second, mine, theirs, other.moved[j])

@@ -6,7 +6,7 @@ same places, so their conditions are about the same paths. Two places may turn o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 from attrs import define, evolve, field, frozen
@@ -20,6 +20,9 @@ __all__ = ["ORIGINS", "Claim", "Conflict", "Skeleton", "Symbol", "domain_for"]
 
 ORIGINS = ("node", "user", "parameter", "buffer", "mutable_buffer", "constant", "attribute")
 """Where a value comes from: an op, the caller, or one of the kinds of state."""
+
+OUTPUTS = tuple(f".out{index}" for index in range(8))
+"""How places of outputs end; such a place is another name for the value that the patterns speak of."""
 
 _RANKS = Numbers.of(0, 64)
 _SIZES = Numbers.of(0, 2**40)
@@ -110,6 +113,11 @@ class Skeleton:
             [Claim(dict(c.nodes), c.root, dict(c.slots)) for c in self.claims], self.relaxed,
         )
 
+    def signature(self) -> Hashable:
+        """Equal for skeletons in which every condition reads the same."""
+        return (id(self.declared), frozenset(self.ops.items()), frozenset(self.alias.items()),
+                frozenset(self.elements.items()))
+
     def find(self, place: str) -> str:
         """The place that stands for a place, after unification."""
         if not self.alias:
@@ -164,6 +172,8 @@ class Skeleton:
 
     def _move(self, other: str, one: str) -> None:
         moved = [place for place in self.ops if place == other or _inside(place, other)]
+        parts = [(place, same) for place, same in self.alias.items() if _inside(place, other)]
+        elements = [(place, of) for place, of in self.elements.items() if _inside(place, other)]
         self.alias[other] = one
         for place in moved:
             target = one + place[len(other):]
@@ -171,6 +181,25 @@ class Skeleton:
         for place in [p for p in self.children if p == other or _inside(p, other)]:
             target = one + place[len(other):]
             self.children.setdefault(target, {}).update(self.children.pop(place))
+        self._move_parts(other, one, parts, elements)
+
+    def _move_parts(
+        self, other: str, one: str, parts: list[tuple[str, str]], elements: list[tuple[str, tuple[str, int]]]
+    ) -> None:
+        """What was said of places inside `other` is said of the same places inside `one`."""
+        for place, (node, index) in elements:
+            target = one + place[len(other):]
+            del self.elements[place]
+            known = self.elements.setdefault(self.find(target), (self.find(node), index))
+            if known[1] != index:
+                raise Conflict("different outputs")
+            self.unify(known[0], node)
+        for place, same in parts:
+            target = one + place[len(other):]
+            if target.endswith(OUTPUTS):
+                self.alias.setdefault(target, self.find(same))
+            else:
+                self.unify(same, target)
 
     def meet_ops(self, place: str, ops: frozenset[str] | None) -> None:
         """The node at a place is an op, one of `ops` (None: any). Raises Conflict where none is left."""

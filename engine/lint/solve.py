@@ -7,13 +7,13 @@ No leaf is a proof that nothing fits. A budget on splits bounds the time.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 from attrs import define, field
 
 from apportion.engine.lint.domains import Choice, Domain, Numbers
-from apportion.engine.lint.evaluate import Reader
 from apportion.engine.lint.formulas import (
     FALSE,
     TRUE,
@@ -30,15 +30,19 @@ from apportion.engine.lint.formulas import (
     negated,
     variables,
 )
+from apportion.engine.lint.remember import Condition, Forked, remembered
 from apportion.engine.lint.skeleton import Skeleton
-from apportion.engine.lint.terms import Box, Fork, bounds
+from apportion.engine.lint.terms import Box, bounds
 
-__all__ = ["Budget", "Contradiction", "Exhausted", "Leaf", "Problem", "solve"]
-
-Condition = Callable[[Reader], Formula]
+__all__ = ["Budget", "Condition", "Contradiction", "Exhausted", "Leaf", "Problem", "solve"]
 
 _ROUNDS = 12
+_TURNS = 12
+"""Bounds that push each other up step by step are left where they are after so many steps: what holds is then seen by
+trying, and what does not is left undecided."""
 
+_TURNS = 64
+"""After so many turns nothing is narrowed any more."""
 
 _ONLY_NONE = Choice(frozenset({None}))
 _NOT_NONE = Choice(frozenset({None}), True)
@@ -108,12 +112,18 @@ class Problem:
     disjoint: frozenset[tuple[str, str]] = frozenset()
     asserted: frozenset[Formula] = frozenset()
     lazy: list[tuple[frozenset[str], Condition]] = field(factory=list)
+    signature: Hashable = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.signature is None:
+            self.signature = self.skeleton.signature()
 
     def copy(self) -> Problem:
         """An independent copy (of the same skeleton)."""
         return Problem(
             self.skeleton, self.box.copy(), list(self.conditions), list(self.disjunctions), dict(self.compares),
             dict(self.sames), dict(self.opens), self.disjoint, self.asserted, list(self.lazy),
+            self.signature,
         )
 
     def variables(self) -> frozenset[str]:
@@ -173,20 +183,24 @@ class Problem:
 
     # --- propagating -----------------------------------------------------------------------------------------------
 
-    def settle(self) -> Fork | None:
-        """Read and narrow until nothing changes. The fork of a condition that can't be read yet, or None.
+    def settle(self) -> Forked | None:
+        """Read and narrow until nothing changes. The cases of a condition that can't be read yet, or None.
 
-        Raises Contradiction where nothing can hold.
+        Raises Contradiction where nothing can hold. Bounds that still move after many turns stay as they are: they are
+        right, only not the narrowest.
         """
-        while True:
+        for turn in itertools.count(1):
             fork = self._read()
             changed = self._wake()
             changed = self._simplify() or changed
-            changed = self._narrow_sames() or changed
-            changed = self._narrow_compares() or changed
-            if not changed:
+            narrowed = self._narrow_sames()
+            narrowed = self._narrow_compares() or narrowed
+            if not changed and (not narrowed or turn >= _TURNS):
+                break
+            if turn % 8 == 0:  # `a < b` and `b < a` push each other up a step at a time; their difference tells at once
                 self._check_differences()
-                return fork
+        self._check_differences()
+        return fork
 
     def _wake(self) -> bool:
         """Facts that are worth reading once one of their paths matters."""
@@ -200,25 +214,23 @@ class Problem:
         self.lazy = waiting
         return woken
 
-    def _read(self) -> Fork | None:
-        fork: Fork | None = None
+    def _read(self) -> Forked | None:
+        fork: Forked | None = None
         progress = True
         while progress and self.conditions:
             progress = False
             fork = None
             waiting: list[Condition] = []
-            for condition in self.conditions:
-                reader = Reader(self.skeleton, self.box, asserted=self.asserted)
-                try:
-                    formula = condition(reader)
-                except Fork as found:
+            for condition in map(remembered, self.conditions):
+                outcome = condition.read(self.skeleton, self.signature, self.box, self.asserted)
+                if isinstance(outcome, Forked):
                     waiting.append(condition)
-                    if fork is None or len(found.alternatives) < len(fork.alternatives):
-                        fork = found
+                    if fork is None or len(outcome.alternatives) < len(fork.alternatives):
+                        fork = outcome
                     continue
-                for fact in reader.facts:
+                for fact in outcome.facts:
                     self.add(fact)
-                self.add(formula)
+                self.add(outcome.formula)
                 progress = True
             self.conditions = waiting
         return fork if self.conditions else None
