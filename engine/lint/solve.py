@@ -37,12 +37,10 @@ from apportion.engine.lint.terms import Box, bounds
 __all__ = ["Budget", "Condition", "Contradiction", "Exhausted", "Leaf", "Problem", "solve"]
 
 _ROUNDS = 12
-_TURNS = 12
-"""Bounds that push each other up step by step are left where they are after so many steps: what holds is then seen by
-trying, and what does not is left undecided."""
 
 _TURNS = 64
-"""After so many turns nothing is narrowed any more."""
+"""Bounds that push each other up step by step are left where they are after so many turns: what holds is then seen by
+trying, and what does not is left undecided."""
 
 _ONLY_NONE = Choice(frozenset({None}))
 _NOT_NONE = Choice(frozenset({None}), True)
