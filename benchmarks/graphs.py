@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-__all__ = ["GRAPHS", "make"]
+__all__ = ["GRAPHS", "Maker", "make"]
 
 aten = torch.ops.aten
 WIDTH = 8
 
 
-class _Maker:
-    """Adds calls; every tensor is WIDTH by WIDTH and an object of its own."""
+class Maker:
+    """Adds calls to `graph`, `count` of them so far; every tensor is WIDTH by WIDTH and an object of its own."""
 
     def __init__(self) -> None:
         self.graph = Graph()
@@ -24,11 +24,13 @@ class _Maker:
         self.count = 0
 
     def input(self, name: str) -> Node:
+        """A placeholder."""
         node = self.graph.placeholder(name)
         node.meta["val"] = torch.empty(WIDTH, WIDTH, device="meta")
         return node
 
     def weight(self) -> Node:
+        """A parameter of its own."""
         name = f"w{len(self.root._parameters)}"
         self.root.register_parameter(name, torch.nn.Parameter(torch.empty(WIDTH, WIDTH, device="meta")))
         node = self.graph.get_attr(name)
@@ -36,12 +38,14 @@ class _Maker:
         return node
 
     def call(self, op: Any, *arguments: Any, dtype: torch.dtype = torch.float32) -> Node:
+        """A call."""
         node = self.graph.call_function(op, arguments)
         node.meta["val"] = torch.empty(WIDTH, WIDTH, device="meta", dtype=dtype)
         self.count += 1
         return node
 
     def constant(self, dtype: torch.dtype, *shape: int) -> Node:
+        """A buffer that nothing writes."""
         name = f"c{len(self.root._buffers)}"
         self.root.register_buffer(name, torch.empty(shape, device="meta", dtype=dtype))
         node = self.graph.get_attr(name)
@@ -49,18 +53,21 @@ class _Maker:
         return node
 
     def quantize(self, x: Node) -> Node:
+        """To int8, one scale for all."""
         op = torch.ops.quantized_decomposed.quantize_per_tensor.default
         return self.call(op, x, 0.1, 0, -128, 127, torch.int8, dtype=torch.int8)
 
     def dequantize(self, x: Node) -> Node:
+        """Back to float."""
         op = torch.ops.quantized_decomposed.dequantize_per_tensor.default
         return self.call(op, x, 0.1, 0, -128, 127, torch.int8)
 
     def linear(self, x: Node) -> Node:
+        """A product with a weight of its own."""
         return self.call(aten.linear.default, x, self.weight())
 
 
-def _chain(make: _Maker, size: int) -> Node:
+def _chain(make: Maker, size: int) -> Node:
     """Everything can be claimed."""
     x = make.input("x")
     while make.count < size:
@@ -68,7 +75,7 @@ def _chain(make: _Maker, size: int) -> Node:
     return x
 
 
-def _alternating(make: _Maker, size: int) -> Node:
+def _alternating(make: Maker, size: int) -> Node:
     """Every second node has no rule."""
     x = make.input("x")
     while make.count < size:
@@ -76,7 +83,7 @@ def _alternating(make: _Maker, size: int) -> Node:
     return x
 
 
-def _residual(make: _Maker, size: int) -> Node:
+def _residual(make: Maker, size: int) -> Node:
     """Blocks of two products with activations, added to what went in; the norm has no rule."""
     x = make.input("x")
     while make.count < size:
@@ -85,7 +92,7 @@ def _residual(make: _Maker, size: int) -> Node:
     return x
 
 
-def _decoder(make: _Maker, size: int) -> Node:
+def _decoder(make: Maker, size: int) -> Node:
     """Attention and a gated feed-forward part on a residual stream; norms and the inner softmax have no rule."""
     x = make.input("x")
     while make.count < size:
@@ -102,7 +109,7 @@ def _decoder(make: _Maker, size: int) -> Node:
     return x
 
 
-def _ladder(make: _Maker, size: int) -> Node:
+def _ladder(make: Maker, size: int) -> Node:
     """Two chains with rungs in both directions; every fifth node has no rule."""
     left = right = make.input("x")
     while make.count < size:
@@ -112,7 +119,7 @@ def _ladder(make: _Maker, size: int) -> Node:
     return make.call(aten.add.Tensor, left, right)
 
 
-def _siblings(make: _Maker, size: int) -> Node:
+def _siblings(make: Maker, size: int) -> Node:
     """Many branches of one value, summed up."""
     x = make.input("x")
     total = x
@@ -122,7 +129,7 @@ def _siblings(make: _Maker, size: int) -> Node:
     return total
 
 
-def _random(make: _Maker, size: int) -> Node:
+def _random(make: Maker, size: int) -> Node:
     """Operands drawn from the last 50 values; three of ten nodes have no rule."""
     rng = random.Random(size)
     nodes = [make.input("x")]
@@ -136,7 +143,7 @@ def _random(make: _Maker, size: int) -> Node:
     return nodes[-1]
 
 
-def _quantized(make: _Maker, size: int) -> Node:
+def _quantized(make: Maker, size: int) -> Node:
     """Float layers with activations, and quantized ones between quantize and dequantize, in turn; what stands between
     has no rule."""
     import torch.ao.quantization.fx._decomposed  # registers the ops
@@ -159,7 +166,7 @@ def _quantized(make: _Maker, size: int) -> Node:
     return x
 
 
-GRAPHS: Mapping[str, Callable[[_Maker, int], Node]] = {
+GRAPHS: Mapping[str, Callable[[Maker, int], Node]] = {
     "chain": _chain,
     "alternating": _alternating,
     "residual": _residual,
@@ -174,6 +181,6 @@ GRAPHS: Mapping[str, Callable[[_Maker, int], Node]] = {
 
 def make(kind: str, size: int) -> GraphModule:
     """A graph of a kind with at least `size` op nodes."""
-    maker = _Maker()
+    maker = Maker()
     maker.graph.output((GRAPHS[kind](maker, size),))
     return GraphModule(maker.root, maker.graph)

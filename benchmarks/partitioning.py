@@ -162,11 +162,13 @@ def _edge_turn(side: str, size: int) -> Row:
                 x = torch.relu(layer(x))
             return x
 
+    config = EdgeCompileConfig(_check_ir_validity=False, preserve_ops=[torch.ops.aten.linear.default])
+
     def program(count: int) -> Any:
         exported = torch.export.export(Layers(count).eval(), (torch.randn(2, 8),), strict=False)
-        return to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False)).exported_program()
+        return to_edge(exported, compile_config=config).exported_program()
 
-    small, large = program(3), program(max(1, size // 3))
+    small, large = program(3), program(max(1, size // 2))
 
     def run(edge: Any) -> int:
         if side == "xnnpack":
@@ -184,7 +186,7 @@ from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
 def chain(size):
     builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorStructInfo((8, 8), "float32"))
+    x = relax.Var("x", relax.TensorType((8, 8), "float32"))
     with builder.function("main", [x]):
         with builder.dataflow():
             y = x
@@ -197,7 +199,8 @@ def chain(size):
 patterns = [("t." + name, is_op(name)(wildcard())) for name in ("relax.nn.relu", "relax.sigmoid")]
 patterns.append(("t.multiply", is_op("relax.multiply")(wildcard(), wildcard())))
 def run(module):
-    return relax.transform.MergeCompositeFunctions()(relax.transform.FuseOpsByPattern(patterns, annotate_codegen=True)(module))
+    fused = relax.transform.FuseOpsByPattern(patterns, annotate_codegen=True)(module)
+    return relax.transform.MergeCompositeFunctions()(fused)
 run(chain(30))
 module = chain(int(sys.argv[1]))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -98,10 +98,10 @@ class _Board:
         candidate = self.everyone[index]
         owners = self.owners
         for node in candidate.claimed:
-            if node in owners:
-                owners[node].append(candidate)
-            else:
+            if node not in owners:
                 owners[node] = [candidate]
+            elif not _compatible(candidate, owners[node][-1], node):  # else one stands for all that share it
+                owners[node].append(candidate)
 
 
 def _compatible(one: Candidate, other: Candidate, node: Value) -> bool:

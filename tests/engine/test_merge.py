@@ -92,6 +92,19 @@ def test_all_is_the_minimum_with_units_of_several_nodes_and_fixed_partitions(see
     assert len(partitions) == fewest_by_schedule(predecessors, units, fixed)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(4))
+def test_all_is_the_minimum_at_length(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(500):
+        size = rng.randint(2, 14)
+        predecessors = random_predecessors(rng, size, rng.choice([None, None, 2 / size, 3 / size]))
+        units = singles(some_claims(rng, size))
+        partitions = merge(Flow(predecessors), units, "all")
+        check(Flow(predecessors), units, partitions)
+        assert len(partitions) == fewest_by_schedule(predecessors, units)
+
+
 def test_all_with_colours_stays_at_the_minimum_on_nearly_every_graph() -> None:
     rng = random.Random(5)
     missed = 0
@@ -128,8 +141,9 @@ def test_adjacent_is_connected_and_never_more_than_the_capability_based_partitio
 def test_adjacent_never_more_than_the_capability_based_partitioner_at_length(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(500):
-        predecessors = some_graph(rng, rng.choice([20, 60, 200]))
-        claimed = some_claims(rng, len(predecessors))
+        size = rng.choice([rng.randint(15, 60), rng.randint(15, 300)])
+        predecessors = random_predecessors(rng, size, rng.choice([None, None, 2 / size, 3 / size]), rng.choice([99, 6]))
+        claimed = some_claims(rng, size)
         theirs = capability_partitions(predecessors, claimed)
         partitions = merge(Flow(predecessors), singles(claimed))
         check(Flow(predecessors), singles(claimed), partitions)
