@@ -131,10 +131,10 @@ class Explainer:
         found = cls(sets, result, run.decided, attempts, several, program, wishes)
         found._held = held if held is not None else held_by_partitioners(result)
         found._reasons.update({(r.method, r.graph, r.node): r for r in result.report.left})
-        for partition in result.partitions:
-            for rule, names in partition.matches:
+        for part in result.partitions:
+            for rule, names in part.matches:
                 for name in names:
-                    found._tags[partition.method, partition.graph, name] = (partition.tag, rule)
+                    found._tags[part.method, part.graph, name] = (part.tag, rule)
         return found
 
     def places(self) -> Iterator[Place]:

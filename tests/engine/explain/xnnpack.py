@@ -34,7 +34,8 @@ _LOGGERS = "executorch.backends.xnnpack.partition"
 @frozen
 class Compared:
     """Nodes left in one model; of those with a reason, of those where it is right, theirs and ours. `open` are texts
-    that name an obstacle for which nothing here knows how to take it away: they count as not right."""
+    that name an obstacle for which nothing here knows how to take it away: they count as not right. `wrong` are nodes
+    that XNNPACK leaves all the same."""
 
     model: str
     left: int
@@ -43,6 +44,7 @@ class Compared:
     ours: int
     ours_right: int
     open: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -86,18 +88,24 @@ def compare(name: str) -> Compared:
     clean(program)
     unknown: dict[str, None] = {}
 
-    def right(node: str, text: str) -> bool:
+    wrong: list[str] = []
+
+    def right(who: str, node: str, text: str) -> bool:
         edit = next((edit for pattern, edit in _EDITS if re.search(pattern, text)), None)
         if edit is None:
             unknown[text] = None
             return False
-        return _claimed_after(program, node, edit)
+        claimed = _claimed_after(program, node, edit)
+        if not claimed:
+            wrong.append(f"{who}: {node}: {text}")
+        return claimed
 
     own = [node for node in left if heard.get(node)]
-    true = sum(right(node, heard[node][0]) for node in own)
+    true = sum(right("XNNPACK", node, heard[node][0]) for node in own)
     with_reason = [node for node in left if node in ours and ours[node].message]
-    ours_true = sum(right(node, _obstacle(ours[node])) for node in with_reason)
-    return Compared(name, len(left), len(own), true, len(with_reason), ours_true, tuple(unknown))
+    ours_true = sum(right("apportion", node, _obstacle(ours[node])) for node in with_reason)
+    return Compared(name, len(left), len(own), true, len(with_reason), ours_true, tuple(unknown),
+                    tuple(wrong))
 
 
 def _obstacle(reason: Any) -> str:
@@ -238,6 +246,8 @@ def main() -> int:
         one = known[name]
         print(f"{name:26} {one['left']:5}  {one['theirs']:15} {one['theirs_right']:6}  {one['ours']:17} "
               f"{one['ours_right']:6}", flush=True)
+        for text in one.get("wrong", ()):
+            print(f"    not right: {text}")
         for text in one["open"]:
             print(f"    nothing known takes away: {text}")
     return 0
