@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from apportion.engine.lint import FINDINGS, LintResult, lint
 from apportion.engine.lint.explanations import EXPLANATIONS
 from apportion.engine.lint.pages import page
+from apportion.engine.lint.report import as_sarif
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -26,6 +30,18 @@ def run(code: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
             files.append("other.rules")
     select = [code] if FINDINGS[code].severity is None else []
     return lint(files, baseline="other.rules" if explanation.baseline else None, select=select)
+
+
+@cache
+def sarif_schema() -> Any:
+    """A validator of the schema that OASIS publishes for SARIF 2.1.0."""
+    validators = pytest.importorskip("jsonschema", reason="jsonschema holds SARIF against its published schema")
+    text = (HERE / "sarif" / "sarif-schema-2.1.0.json").read_text(encoding="utf-8")
+    return validators.Draft4Validator(json.loads(text))
+
+
+def test_the_sarif_schema_refuses_what_is_not_sarif() -> None:
+    assert not sarif_schema().is_valid({"version": "2.1.0", "runs": [{"results": []}]})
 
 
 def test_every_finding_is_explained() -> None:
@@ -49,6 +65,7 @@ def test_the_bad_file_has_it_and_reads_as_expected(
     # "ranks" is an argument of the distributed ops, which other tests may have loaded
     shown = "\n\n".join(map(str, found)).replace(" or `ranks`", "") + "\n"
     assert shown == golden.read_text(encoding="utf-8")
+    sarif_schema().validate(json.loads(as_sarif(result)))
 
 
 @pytest.mark.parametrize("code", sorted(EXPLANATIONS))
