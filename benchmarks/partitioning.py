@@ -4,9 +4,10 @@ Each side runs in a process of its own, turn by turn, and reports CPU seconds (t
 peak of its memory grew. The floor is one plain pass over the graph that reads target, inputs, dtype and shape. `ours`
 is the whole of `partition()`: facts, matching, merging, settling, tags. The `capability` sides are
 `CapabilityBasedPartitioner.propose_partitions` alone, given the nodes that ours claimed. `inductor` and `subgraph` are
-matchers that get the 30 patterns and find the same matches (which is checked). `xnnpack` is ExecuTorch's
-`XnnpackPartitioner.partition` on an Edge program, `ours edge` ours on that; `tvm` is Relax' `FuseOpsByPattern` in a
-Python of its own (`--tvm`). With `--rows FILE` every row is kept as it comes, and a run that was broken off goes on.
+matchers that get the 30 patterns and find the same matches (which is checked); `ours, matching alone` is beside them.
+`xnnpack` is ExecuTorch's `XnnpackPartitioner.partition` on an Edge program, `ours edge` ours on that; `tvm` is Relax'
+`FuseOpsByPattern` in a Python of its own (`--tvm`). With `--rows FILE` every row is kept as it comes, and a run that
+was broken off goes on.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import create_op_support
 
 from apportion import engine
+from apportion.engine.candidates import Attempts, Matcher
+from apportion.engine.collector import collector_paused
+from apportion.engine.facts import ProgramFacts
 from benchmarks.graphs import GRAPHS, make
 from benchmarks.rules import ABSENT, rules_text
 
@@ -63,6 +67,17 @@ def _ours(module: GraphModule, more: int = 0) -> Callable[[], int]:
     return lambda: len(engine.partition(module, rules(more)).partitions)
 
 
+def _matching(module: GraphModule) -> Callable[[], int]:
+    """What other matchers do, and the requirements and invariants on top: facts, and all candidates of the 50 rules."""
+
+    def run() -> int:
+        matcher = Matcher(rules(), ProgramFacts.of(module).main, lambda node: None, Attempts(), lambda node, rule: None)
+        with collector_paused():
+            return len(matcher.candidates())
+
+    return run
+
+
 def _capability(module: GraphModule, *, connected: bool) -> Callable[[], int]:
     supported = claimed(module)
     support = create_op_support(lambda _, node: node in supported)
@@ -86,6 +101,7 @@ SIDES: Mapping[str, Callable[[GraphModule], Callable[[], int]]] = {
     "plain": _plain,
     "ours": _ours,
     "ours, 1,000 rules more": lambda module: _ours(module, ABSENT),
+    "ours, matching alone": _matching,
     "capability": lambda module: _capability(module, connected=False),
     "capability connected": lambda module: _capability(module, connected=True),
     "inductor": lambda module: _matcher(module, "inductor_matches"),
@@ -94,8 +110,8 @@ SIDES: Mapping[str, Callable[[GraphModule], Callable[[], int]]] = {
 """What is measured, by name: each prepares and gives what is timed, which counts partitions, matches or nodes."""
 
 EDGE = ("ours edge", "xnnpack")
-QUICK = ("plain", "ours", "ours, 1,000 rules more", "ours edge")
-"""Sides that are run several times in a turn."""
+QUICK = ("ours", "ours, 1,000 rules more", "ours, matching alone", "ours edge")
+"""Sides that are run several times in a turn, the plain pass each time before."""
 
 
 def claimed(module: GraphModule) -> set[Node]:
@@ -107,12 +123,13 @@ def plan(sizes: list[int], largest: int, matching: list[int], edge: list[int], g
     """The rows of a run, small ones first; sides of one row come after another."""
     for size in sizes:
         for kind in graphs:
-            for side in ("plain", "ours", "ours, 1,000 rules more"):
+            for side in ("ours", "ours, 1,000 rules more"):
                 yield {"graph": kind, "size": size, "side": side}
             if size <= largest or (kind == "decoder" and size <= 2 * largest):
                 yield {"graph": kind, "size": size, "side": "capability"}
                 yield {"graph": kind, "size": size, "side": "capability connected"}
             if kind == "quantized" and size in matching:
+                yield {"graph": kind, "size": size, "side": "ours, matching alone"}
                 yield {"graph": kind, "size": size, "side": "inductor"}
                 yield {"graph": kind, "size": size, "side": "subgraph"}
     for size in edge:
@@ -133,19 +150,24 @@ def _measure(side: str, kind: str, size: int) -> Row:
     for one in (small, module):
         engine.partition(one, rules())  # tags what the peers are told is supported
     prepare(small)()
-    action = prepare(module)
-    return {"nodes": len(module.graph.nodes), **_timed(action, 7 if side in QUICK else 1)}
+    return {"nodes": len(module.graph.nodes), **_timed(prepare(module), module, 9 if side in QUICK else 1)}
 
 
-def _timed(action: Callable[[], int], times: int) -> Row:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    best, count = math.inf, 0
-    for _ in range(times):
+def _timed(action: Callable[[], int], module: GraphModule, times: int) -> Row:
+    """The best CPU seconds of an action and of the plain pass, by turns; how much memory the first one took more."""
+    floor = _plain(module)
+    best, plain, count, grown = math.inf, math.inf, 0, 0.0
+    for number in range(times):
+        start = time.process_time()
+        floor()
+        plain = min(plain, time.process_time() - start)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         start = time.process_time()
         count = action()
         best = min(best, time.process_time() - start)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    return {"seconds": best, "count": count, "megabytes": grown}
+        if number == 0:
+            grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return {"seconds": best, "plain": plain, "count": count, "megabytes": grown}
 
 
 def _edge_turn(side: str, size: int) -> Row:
@@ -177,7 +199,7 @@ def _edge_turn(side: str, size: int) -> Row:
 
     run(small)
     calls = sum(node.op == "call_function" for node in large.graph.nodes)
-    return {"nodes": calls, **_timed(lambda: run(large), 3 if side in QUICK else 1)}
+    return {"nodes": calls, **_timed(lambda: run(large), large.graph_module, 3 if side in QUICK else 1)}
 
 
 TVM = """
@@ -268,15 +290,15 @@ def _table(best: Mapping[tuple[str, int, str], Row]) -> None:
         if "failed" in row:
             write(f"{kind:10} {size:7} {side:22} {row['failed']}\n")
             continue
-        plain, ours = best.get((kind, size, "plain"), {}), best.get((kind, size, "ours edge"), {})
-        ours = best.get((kind, size, "ours"), ours)
+        ours = best.get((kind, size, "ours"), best.get((kind, size, "ours edge"), {}))
         growth = ""
         before = last.get((kind, side))
         if before is not None:
             times, nodes = row["seconds"] / before["seconds"], row["nodes"] / before["nodes"]
             growth = f"{math.log(times) / math.log(nodes):.2f}"
         last[kind, side] = row
-        ratios = [f"{row['seconds'] / one['seconds']:8.1f}" if one.get("seconds") else " " * 8 for one in (plain, ours)]
+        bases = row.get("plain"), ours.get("seconds")
+        ratios = [f"{row['seconds'] / base:8.1f}" if base else " " * 8 for base in bases]
         write(f"{kind:10} {size:7} {side:22} {row['seconds']:9.4f} {ratios[0]} {ratios[1]} {growth:>7}"
               f" {row['count']:6} {row['megabytes']:7.1f}\n")
 

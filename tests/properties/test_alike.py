@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from operator import getitem
 from typing import Any
 
 import pytest
@@ -100,3 +101,105 @@ def test_so_it_is_for_random_rules_and_programs() -> None:
         assert _reported(found.given, *rules, each=False) == _reported(found.given, *rules, each=True)
 
     outcomes(60, check)
+
+
+LAYERED = """backend "Test" language 1
+invariant narrow { match y = aten.mm.default(x, w)
+  require y.dtype == x.dtype because "one type" }
+rule fused { match { m = aten.mm.default(x, w)
+    a = aten.add.Tensor(m, b)?
+    y = {aten.relu.default, aten.sigmoid.default}(a) }
+  require w is constant because "packed"
+  require b is none or b.dtype == m.dtype
+  take w }
+rule swish { match { s = aten.sigmoid.default(x)
+    y = aten.mul.Tensor(x, s) } }
+rule both { match { d = shared aten.neg.default(x)
+    y = aten.mul.Tensor(d, aten.neg.default(z)) }
+  require z.op != aten.relu.default
+  mark d as "shared" }
+rule largest { match { m = aten.max.dim(x, 0)
+    y = aten.sub.Tensor(m[0], x) } }
+rule parts { match { m = aten.max.dim(x, 1)
+    y = aten.add.Tensor(m[0], aten.neg.default(_)) }
+  require len(m[0].users) == 1 }
+rule walked { match y = aten.tanh.default(through{aten.t.default}(x))
+  require x is not returned }
+rule single over swish { match y = {aten.sigmoid.default, aten.add.Tensor, aten.mul.Tensor}(*xs)
+  require all(x.dtype == y.dtype for x in xs) }
+rule sum { match y = aten.add.Tensor(a, a) }
+partition { constants = "none" }
+"""
+
+
+def _layered(seed: int) -> GraphModule:
+    """Blocks of a few kinds one after another, most of them like earlier ones, some with another user or wiring."""
+    rng = random.Random(seed)
+    graph, mode = Graph(), FakeTensorMode()
+    root = torch.nn.Module()
+    root.register_parameter("w", torch.nn.Parameter(torch.zeros(4, 4)))
+    with mode:
+        tensor, row = torch.zeros(4, 4), torch.zeros(4)
+    x, w = graph.placeholder("x"), graph.get_attr("w")
+    x.meta["val"] = w.meta["val"] = tensor
+    returned: list[Node] = []
+    made: dict[Any, list[Node]] = {}
+
+    def call(target: Any, *arguments: Any, val: Any = tensor) -> Node:
+        node = graph.call_function(target, arguments)
+        node.meta["val"] = val
+        if val is tensor:
+            made.setdefault(target, []).append(node)
+        if rng.random() < 0.08:
+            returned.append(node)
+        return node
+
+    def twin(node: Node) -> Node:
+        """Another value that the same op made: alike, and yet another one."""
+        return rng.choice(made.get(node.target, [node]))
+
+    def largest(y: Node, dim: int) -> Node:
+        whole = call(aten.max.dim, y, dim, val=(row, row))
+        return graph.call_function(getitem, (whole, rng.choice([0, 0, 0, 1])))
+
+    def products(y: Node) -> Node:
+        m = call(aten.mm.default, y, rng.choice([w] * 9 + [y]))
+        m = call(aten.add.Tensor, *rng.choice([(m, first), (first, m), (m, m)])) if rng.random() < 0.3 else m
+        return call(rng.choice([aten.relu.default] * 5 + [aten.sigmoid.default]), m)
+
+    def swish(y: Node) -> Node:
+        s = call(aten.sigmoid.default, y)
+        return call(aten.mul.Tensor, *rng.choice([(y, s), (s, y), (twin(y), s), (y, twin(s))]))
+
+    def both(y: Node) -> Node:
+        d = call(aten.neg.default, y)
+        e = rng.choice([d, call(aten.neg.default, rng.choice([twin(y), y]))])
+        return call(aten.add.Tensor, call(aten.mul.Tensor, d, e), call(aten.mul.Tensor, e, d))
+
+    def parts(y: Node) -> Node:
+        if rng.random() < 0.5:
+            return call(aten.sub.Tensor, largest(y, 0), rng.choice([y, twin(y)]))
+        return call(aten.add.Tensor, largest(y, 1), call(aten.neg.default, y))
+
+    def walked(y: Node) -> Node:
+        for _ in range(rng.choice([0, 1, 2])):
+            y = call(aten.t.default, y)
+        return call(aten.tanh.default, y)
+
+    first = x
+    for _ in range(50):
+        x_was = x
+        x = rng.choice([products] * 6 + [swish, swish, both, parts, walked])(x)
+        for node in (x, x_was):
+            node.meta.setdefault("val", row)
+        if rng.random() < 0.5:
+            returned.append(call(aten.erf.default, twin(rng.choice(rng.choice(list(made.values()))))))
+    graph.output((x, *returned))
+    return GraphModule(root, graph)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_patterns_of_several_nodes_come_to_the_same(seed: int) -> None:
+    rules = parse_rules(LAYERED)
+    program = _layered(seed)
+    assert _reported(program, rules, each=False) == _reported(program, rules, each=True)
