@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,17 +24,21 @@ import torch
 from attrs import define, field, frozen
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import ExportedProgram
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from apportion.engine.load import load_rules
+from apportion import rules
+from apportion.engine.compile.rulesets import RuleSet
+from apportion.engine.load import load_rules, parse_rules
 from apportion.engine.lowering.compiling import as_program
 from apportion.engine.lowering.find import backend_named
+from apportion.engine.partition import partition
 
-__all__ = ["Call", "Tried", "calls_of", "listed_ops", "main", "render", "try_call"]
+__all__ = ["Call", "Tried", "calls_of", "claimed_in_vain", "listed_ops", "main", "render", "tried", "updated"]
 
-_DTYPES: Final = (torch.float32, torch.int64, torch.bool)
+_DTYPES: Final = (torch.float32, torch.int64, torch.int32, torch.bool)
 _LARGEST: Final = 4096
 
 
@@ -53,19 +59,42 @@ class Call:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
+    def __str__(self) -> str:
+        tensors = pytree.tree_map_only(torch.Tensor, lambda t: f"{str(t.dtype)[6:]}{list(t.shape)}", self.args)
+        named = "".join(f", {key}={value}" for key, value in self.kwargs.items() if value is not None)
+        return f"{self.op}({', '.join(map(str, tensors))}{named})"
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """Its tensors, in order."""
+        return [v for v in pytree.tree_leaves((self.args, dict(self.kwargs))) if isinstance(v, torch.Tensor)]
+
     @property
     def dtypes(self) -> tuple[str, ...]:
         """The types of its tensors."""
-        tensors = [v for v in pytree.tree_leaves((self.args, dict(self.kwargs))) if isinstance(v, torch.Tensor)]
-        return tuple(sorted({str(v.dtype).removeprefix("torch.") for v in tensors}))
+        return tuple(sorted({str(v.dtype).removeprefix("torch.") for v in self.tensors}))
+
+    def run(self, *tensors: torch.Tensor) -> list[Any]:
+        """The results for these tensors in place of its own."""
+        given = iter(tensors)
+        flat, spec = pytree.tree_flatten((self.args, dict(self.kwargs)))
+        args, kwargs = pytree.tree_unflatten([next(given) if isinstance(v, torch.Tensor) else v for v in flat], spec)
+        return pytree.tree_leaves(self.op(*args, **kwargs))
 
 
 @define
 class Tried:
-    """The outcome for one op: for each combination of types the calls that agree, and why others don't."""
+    """The outcome for one op: for each combination of types the calls that agree, and why others don't; the programs of
+    those others."""
 
     passed: dict[str, int] = field(factory=dict)
     failed: dict[str, list[str]] = field(factory=dict)
+    programs: list[tuple[ExportedProgram, str]] = field(factory=list)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether there is a combination of types of which all calls agree; calls without tensors must agree, too."""
+        return "" not in self.failed and any(key not in self.failed for key in self.passed)
 
 
 # --- what the converters list ----------------------------------------------------------------------------------------
@@ -125,7 +154,7 @@ class _Record(TorchDispatchMode):
 
 def _is_small(values: Any) -> bool:
     tensors = [v for v in pytree.tree_leaves(values) if isinstance(v, torch.Tensor)]
-    return bool(tensors) and all(v.numel() <= _LARGEST and v.device.type == "cpu" and v.layout == torch.strided
+    return all(v.numel() <= _LARGEST and v.device.type == "cpu" and v.layout == torch.strided
                                  and not v.is_complex() and v.numel() > 0 for v in tensors)
 
 
@@ -158,30 +187,31 @@ def _run_samples(info: Any, dtype: torch.dtype, record: _Record) -> None:
 # --- trying ----------------------------------------------------------------------------------------------------------
 
 
-def try_call(call: Call, backend_id: str) -> str | None:
-    """Compile and run one call; None where it agrees with PyTorch, else why not, in one line."""
-    flat, spec = pytree.tree_flatten((call.args, dict(call.kwargs)))
-    places = [place for place, value in enumerate(flat) if isinstance(value, torch.Tensor)]
-
-    def run(*tensors: torch.Tensor) -> Any:
-        values = list(flat)
-        for place, tensor in zip(places, tensors, strict=False):
-            values[place] = tensor
-        args, kwargs = pytree.tree_unflatten(values, spec)
-        return pytree.tree_leaves(call.op(*args, **kwargs))
-
-    tensors = [flat[place] for place in places]
+def program_of(call: Call) -> ExportedProgram | str:
+    """A program of that one call, its tensors as inputs; why there is none, in one line."""
+    mode = FakeTensorMode()
+    fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in call.tensors]
     try:
-        expected = run(*tensors)
-        mode = FakeTensorMode()
-        fakes = [mode.from_tensor(t, static_shapes=True) for t in tensors]
-        program, _ = as_program(make_fx(run)(*fakes), fakes, {})
-        backend = backend_named(backend_id)
-        found = backend.load(backend.preprocess(program, []).processed_bytes, [])(*tensors)
+        program, _ = as_program(make_fx(call.run)(*fakes), fakes, {})
     except Exception as problem:
-        lines = str(problem).strip().splitlines() or [""]
-        return f"{type(problem).__name__}: {lines[0][:100]}"
+        return _in_a_line(problem)
+    return program
+
+
+def try_program(program: ExportedProgram, call: Call, backend_id: str) -> str | None:
+    """Compile and run the program of a call; None where it agrees with PyTorch, else why not, in one line."""
+    try:
+        expected = call.run(*call.tensors)
+        backend = backend_named(backend_id)
+        found = backend.load(backend.preprocess(program, []).processed_bytes, [])(*call.tensors)
+    except Exception as problem:
+        return _in_a_line(problem)
     return _disagreement(expected, found)
+
+
+def _in_a_line(problem: Exception) -> str:
+    lines = str(problem).strip().splitlines() or [""]
+    return f"{type(problem).__name__}: {lines[0][:100]}"
 
 
 def _disagreement(expected: Sequence[Any], found: Sequence[Any]) -> str | None:
@@ -195,22 +225,51 @@ def _disagreement(expected: Sequence[Any], found: Sequence[Any]) -> str | None:
     return None
 
 
-def try_all(engine: str, only: Iterable[str] = (), most: int = 3) -> Iterator[tuple[str, Tried]]:
+def try_all(engine: str, only: Iterable[str] = (), most: int = 3) -> dict[str, Tried]:
     """The outcome for each op that the converter lists and PyTorch's samples call."""
     wanted = {name for name in listed_ops(engine) if _is_core(name)}
-    wanted = wanted & set(only) if only else wanted
+    calls = calls_of(wanted & set(only) if only else wanted, most)
+    return tried(engine, [call for several in calls.values() for call in several])
+
+
+def tried(engine: str, calls: Iterable[Call]) -> dict[str, Tried]:
+    """The outcome for the ops of these calls, by name.
+
+    Calls that the part of the rules file written by hand refuses are left out: nobody promises them.
+    """
     by_op: dict[str, Tried] = {}
-    calls = calls_of(wanted, most)
-    for (name, dtypes), several in sorted(calls.items()):
-        tried = by_op.setdefault(name, Tried())
-        key = " ".join(dtypes)
-        for call in several:
-            problem = try_call(call, ENGINES[engine].backend_id)
+    known = list(calls)
+    wide = _without_derived(engine, {str(call.op) for call in known})
+    for call in sorted(known, key=lambda one: (str(one.op), one.dtypes)):
+        outcome = by_op.setdefault(str(call.op), Tried())
+        key = " ".join(call.dtypes)
+        program = program_of(call)
+        if isinstance(program, str):
+            outcome.failed.setdefault(key, []).append(f"{call}: {program}")
+        elif is_claimed(program, wide):
+            problem = try_program(program, call, ENGINES[engine].backend_id)
             if problem is None:
-                tried.passed[key] = tried.passed.get(key, 0) + 1
+                outcome.passed[key] = outcome.passed.get(key, 0) + 1
             else:
-                tried.failed.setdefault(key, []).append(problem)
-    yield from sorted(by_op.items())
+                outcome.failed.setdefault(key, []).append(f"{call}: {problem}")
+                outcome.programs.append((program, f"{call}: {problem}"))
+    return dict(sorted(by_op.items()))
+
+
+def claimed_in_vain(by: RuleSet, outcome: Mapping[str, Tried]) -> list[str]:
+    """The calls that rules take and that fail, each with why."""
+    return [why for one in outcome.values() for program, why in one.programs if is_claimed(program, by)]
+
+
+def is_claimed(program: ExportedProgram, by: RuleSet) -> bool:
+    """Whether rules take all of a program."""
+    return not partition(program, by).report.left
+
+
+def _without_derived(engine: str, ops: set[str]) -> RuleSet:
+    """The rules file of an engine as it is written by hand, with all of `ops` taken."""
+    text = (Path(rules.__path__[0]) / f"{engine}.rules").read_text(encoding="utf-8")
+    return parse_rules(_replaced(text, engine, f"ops taken = {{{', '.join(sorted(ops))}}}"), name=f"{engine}.rules")
 
 
 def _is_core(name: str) -> bool:
@@ -230,21 +289,51 @@ _END: Final = "# --- end of what is derived ---"
 
 
 def render(engine: str, outcome: Mapping[str, Tried]) -> str:
-    """The derived part of a rules file: op sets by the types they are taken for."""
-    groups: dict[tuple[str, ...], list[str]] = {}
-    partly: dict[str, str] = {}
-    for name, tried in outcome.items():
-        good = sorted({dtype for key in tried.passed if key not in tried.failed for dtype in key.split()})
-        if good:
-            groups.setdefault(tuple(good), []).append(name)
-        elif tried.failed:
-            partly[name] = next(iter(next(iter(tried.failed.values()))))
-    lines = [_BEGIN.format(engine=engine)]
-    for dtypes, names in sorted(groups.items()):
-        body = ",\n  ".join(names)
-        lines.append(f"ops takes_{'_'.join(dtypes)} = {{\n  {body}\n}}")
-    lines += [f"# not taken: {name}: {why}" for name, why in sorted(partly.items())]
+    """The derived part of a rules file: the ops that are taken, and the types for which some of them are not.
+
+    An op is taken for a combination of types where every call of that combination agrees.
+    """
+    good = {name for name, one in outcome.items() if one.is_good}
+    refused: dict[str, list[str]] = {}
+    for name in sorted(good):
+        for key in outcome[name].failed:
+            refused.setdefault(key, []).append(name)
+    lines = [_BEGIN.format(engine=engine), *_op_set("ops taken = {", sorted(good))]
+    for key, names in sorted(refused.items()):
+        kinds = key.split()
+        lines += [
+            f'\ninvariant not_for_{"_".join(kinds)} "calls that do not convert, or give other results" {{',
+            *_op_set("  match y = {", names, after="()"),
+            f"  require {_other_than(kinds)}",
+            f'          because "the engine does not compute this on {" and ".join(kinds)} as PyTorch does"',
+            "}",
+        ]
+    left = {name: whys[0] for name, one in outcome.items() if name not in good for whys in one.failed.values()}
+    lines += [f"# not taken, {why[:110]}" for _, why in sorted(left.items())]
     return "\n".join([*lines, _END])
+
+
+def _other_than(kinds: Sequence[str]) -> str:
+    """The condition that the types of the inputs are not exactly these."""
+    only = f"all(i.dtype in {{{', '.join(kinds)}}} for i in y.inputs if i is tensor)"
+    each = [f"any(i.dtype == {kind} for i in y.inputs if i is tensor)" for kind in kinds] if len(kinds) > 1 else []
+    return f"not ({' and '.join([only, *each])})"
+
+
+def _op_set(start: str, names: Sequence[str], after: str = "") -> list[str]:
+    """A set of ops, those of one overload together, in lines that are not too long."""
+    by_overload: dict[str, list[str]] = {}
+    for name in names:
+        space, op, overload = name.split(".")
+        by_overload.setdefault(f"{space}.{{}}.{overload}", []).append(op)
+    items = [key.format("{" + ",".join(ops) + "}" if len(ops) > 1 else ops[0]) for key, ops in by_overload.items()]
+    wrapped = textwrap.wrap(", ".join(items).replace(",", ", ").replace(",  ", ", "), 110, break_long_words=False)
+    return [start, *(f"    {line}" for line in wrapped), f"  }}{after}"]
+
+
+def updated(text: str, engine: str, outcome: Mapping[str, Tried]) -> str:
+    """The text of a rules file with its derived part written anew."""
+    return _replaced(text, engine, render(engine, outcome))
 
 
 def _replaced(text: str, engine: str, derived: str) -> str:
@@ -259,22 +348,23 @@ def _replaced(text: str, engine: str, derived: str) -> str:
 @click.option("--calls", "most", default=3, show_default=True, help="Calls of each op and type.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the outcome of every op as JSON.")
 def main(engine: str, target: Path | None, only: tuple[str, ...], most: int, json_file: Path | None) -> None:
-    """Try every op that the converter of ENGINE lists, and say where the shipped rules file differs."""
-    outcome = dict(try_all(engine, only, most))
+    """Try every op that the converter of ENGINE lists, and say where the shipped rules file differs. Ends with status 1
+    where the file claims a call that does not work."""
+    outcome = try_all(engine, only, most)
     if json_file is not None:
-        document = {name: {"passed": tried.passed, "failed": tried.failed} for name, tried in outcome.items()}
+        document = {name: {"passed": one.passed, "failed": one.failed} for name, one in outcome.items()}
         json_file.write_text(json.dumps(document, indent=1))
     if target is not None:
-        text = _replaced(target.read_text(encoding="utf-8"), engine, render(engine, outcome))
-        target.write_text(text, encoding="utf-8")
+        target.write_text(updated(target.read_text(encoding="utf-8"), engine, outcome), encoding="utf-8")
     claimed = {name for rule in load_rules(engine).rules for name in rule.pattern.mentioned}
-    good = {name for name, tried in outcome.items() if any(key not in tried.failed for key in tried.passed)}
+    good = {name for name, one in outcome.items() if one.is_good}
     click.echo(f"{len(outcome)} ops tried, {len(good)} convert and run")
     for name in sorted(good - claimed):
         click.echo(f"works and is not claimed: {name}")
-    for name in sorted((claimed & set(outcome)) - good):
-        reasons = [why for several in outcome[name].failed.values() for why in several]
-        click.echo(f"claimed and does not work: {name}: {reasons[:1]}")
+    wrong = claimed_in_vain(load_rules(engine), outcome)
+    for why in wrong:
+        click.echo(f"claimed and does not work: {why}")
+    sys.exit(int(bool(wrong)))
 
 
 if __name__ == "__main__":
