@@ -9,7 +9,7 @@
     python -m tests.agreement lstm bert …         only these models
 
 Finished items are kept in a folder among the temporary files (`APPORTION_AGREEMENT_CACHE` names another): a run that
-was broken off goes on. The exit status is 1 if anything disagrees.
+was broken off goes on. Piped, the tables are Markdown. The exit status is 1 if anything disagrees.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -27,7 +28,7 @@ from tests.agreement import checks, mutants
 from tests.agreement.models import MODELS, missing_libraries
 from tests.agreement.probes import PROBES, all_probes
 
-console = Console(highlight=False)
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -80,7 +81,7 @@ def show_models(names: Iterable[str], *, every: bool) -> bool:
         differ = str(row["disagreements"])
         table.add_row(name, row["options"], str(row["nodes"]), theirs, ours, differ, excused, verdict)
     _progress("")
-    console.print(table)
+    _show(table)
     nodes = sum(row["nodes"] for row in rows)
     differing = sum(row["disagreements"] for row in rows)
     console.print(f"{nodes - differing} of {nodes} verdicts agree ({100 * (nodes - differing) / max(nodes, 1):.2f} %)")
@@ -121,7 +122,7 @@ def show_probes() -> bool:
             console.print(f"  only theirs {row['only_theirs']}, only ours {row['only_ours']}")
         right &= not differing
     _progress("")
-    console.print(table)
+    _show(table)
     _show_excuses(excuses)
     return right
 
@@ -143,7 +144,7 @@ def show_runs(names: Iterable[str]) -> bool:
                       f"{row['difference']:.1e}{unit}", share, apart, verdict)
         right &= row["right"] or row["runtime_differs"]
     _progress("")
-    console.print(table)
+    _show(table)
     return right
 
 
@@ -160,6 +161,12 @@ def show_mutants() -> bool:
     for mutant, _ in alive:
         console.print(f"  {mutant.title}\n    {mutants.reason(mutant) or 'NO REASON GIVEN'}")
     return not unexplained
+
+
+def _show(table: Table) -> None:
+    if not console.is_terminal:
+        table.box = box.MARKDOWN
+    console.print(table)
 
 
 def _progress(text: str) -> None:

@@ -123,13 +123,14 @@ def _lstm() -> Built:
     return Lstm(), (torch.randn(2, 6, 8),)
 
 
-def _vision(name: str, batch: int = 1) -> Built:
+def _vision(name: str, batch: int = 1, size: int = 32) -> Built:
     model = getattr(torchvision_models(), name)(weights=None)
-    return _settled(model, torch.randn(8, 3, 32, 32)), (torch.randn(batch, 3, 32, 32),)
+    samples = torch.randn(8 if size > 2 else 64, 3, size, size)
+    return _settled(model, samples), (torch.randn(batch, 3, size, size),)
 
 
-def _mobilenet(batch: int = 1) -> Built:
-    return _vision("mobilenet_v2", batch)
+def _mobilenet(batch: int = 1, size: int = 32) -> Built:
+    return _vision("mobilenet_v2", batch, size)
 
 
 def _vit() -> Built:
@@ -189,6 +190,9 @@ MODELS: dict[str, Model] = {
         Model("mobilenet_v2_dynamic_batch", lambda: _mobilenet(2), dynamic=_batch, libraries=_images),
         Model("mobilenet_v2_static", _mobilenet, quantize="static", libraries=_images),
         Model("mobilenet_v2_dynamic", _mobilenet, quantize="dynamic", libraries=_images),
+        # One pixel from the first convolution on: the runtime chooses quantization parameters for each pixel of a 1x1
+        # convolution, the converted graph for all pixels together.
+        Model("mobilenet_v2_dynamic_pixel", lambda: _mobilenet(size=2), quantize="dynamic", libraries=_images),
         Model("resnet18", lambda: _vision("resnet18"), libraries=_images),
         Model("efficientnet_b0", lambda: _vision("efficientnet_b0"), libraries=_images),
         Model("vit_tiny", _vit, libraries=("torchvision", "timm")),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from attrs import define, frozen
+from attrs import Factory, define, field, frozen
 
 from apportion.engine.errors import ApportionError
 from apportion.engine.load import parse_rules
@@ -59,12 +59,19 @@ class Mutant:
 
 @cache
 def source() -> tuple[str, tree.File]:
-    """The rules and their tree."""
+    """The rules with their examples blanked out, line by line, and their tree."""
     text = FILE.read_text()
+    for example in [node for node in _nodes(_tree(text).statements) if isinstance(node, tree.Example)]:
+        start, end = example.span.start, example.span.end
+        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    return text, _tree(text)
+
+
+def _tree(text: str) -> tree.File:
     parsed = parse(text, str(FILE))
     if parsed.file is None:
         raise ValueError("\n".join(map(str, parsed.diagnostics)))
-    return text, parsed.file
+    return parsed.file
 
 
 def all_mutants() -> Iterator[Mutant]:
@@ -197,11 +204,11 @@ def _of_expansion(node: tree.OpExpansion) -> Iterator[Edit]:
 
 
 def _nodes(root: Any) -> Iterator[tree.Node]:
-    """A node and all below it, examples left out."""
+    """A node and all below it, reasons left out."""
     if isinstance(root, tuple):
         for item in root:
             yield from _nodes(item)
-    elif isinstance(root, tree.Node) and not isinstance(root, tree.Example | tree.Because):
+    elif isinstance(root, tree.Node) and not isinstance(root, tree.Because):
         yield root
         for attribute in attrs.fields(type(root)):
             if attribute.name != "span":
@@ -220,6 +227,7 @@ class Case:
     options: Options
     program: Any
     theirs: Decision
+    words: frozenset[str] = field(init=False, default=Factory(lambda self: _words(self.title), takes_self=True))
     _base: tuple[Decision, frozenset[str]] | None = None
 
     @property
@@ -275,16 +283,31 @@ _killers: list[Case] = []
 
 
 def _ordered(mutant: Mutant) -> Iterator[Case]:
-    """The cases, most promising first: the latest that told a mutant apart, then those that name the same ops."""
+    """The cases, most promising first: the latest that told a mutant apart, then those that name the ops of the change,
+    then those that name any op of its statement."""
     cases = _cases()
+    what, _, shown = mutant.title.partition(": ")[2].partition(": ")
+    change = _words(what) or _words(shown.partition(" -> ")[0])
+    statement = _words(mutant.statement)
+    by_default = [case for case in cases if case.position == 0]
+    near = [case for case in by_default if statement & case.words]
     seen: set[int] = set()
-    words = set(re.findall(r"\w{3,}", mutant.statement))
-    near = [case for case in cases if words & set(re.findall(r"\w{3,}", case.title))]
-    default = [case for case in near if case.position == 0]
-    for case in (*_killers[:20], *default, *near, *cases):
+    for case in (*(c for c in by_default if change & c.words), *_killers[:20], *near, *by_default, *cases):
         if id(case) not in seen:
             seen.add(id(case))
             yield case
+
+
+_COMMON = frozenset(
+    "removed negated operand dropped moved down member default flipped made obligatory longer shared alternative "
+    "argument condition right only the first second aten quantized_decomposed torchao dim_order_ops Tensor require "
+    "match when because not and implies all for inputs option precisions ops".split()
+)
+
+
+def _words(text: str) -> frozenset[str]:
+    """What a text speaks of: its longer words, less those that are everywhere."""
+    return frozenset(re.findall(r"\w{3,}", text)) - _COMMON
 
 
 def shows(case: Case, rules: Any) -> bool:

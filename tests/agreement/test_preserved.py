@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -19,8 +21,9 @@ def test_the_same_nodes_are_kept(name: str) -> None:
     assert preserved_nodes("xnnpack", program) == preserved_theirs(name)
 
 
-def _small() -> list[str]:
-    return [name for name, model in MODELS.items() if model.small]
+def _small() -> list[Any]:
+    names = [name for name, model in MODELS.items() if model.small]
+    return [names[0], *(pytest.param(name, marks=pytest.mark.full) for name in names[1:])]
 
 
 @pytest.mark.parametrize("name", _small())
