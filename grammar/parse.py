@@ -179,7 +179,7 @@ def _sound(run: _Run) -> tuple[tuple[tree.Statement, ...], frozenset[str] | None
 def _pieces(lexemes: list[Lexeme]) -> Iterator[list[Lexeme]]:
     """The text cut before every word that only starts a statement, whatever the braces say."""
     piece: list[Lexeme] = []
-    for lexeme, following in zip(lexemes, [*lexemes[1:], None], strict=True):
+    for lexeme, following in zip(lexemes, [*lexemes[1:], None], strict=False):
         if piece and lexeme.type in FILE_ONLY and (following is None or following.type != "DOT"):
             yield piece
             piece = []

@@ -88,6 +88,8 @@ class Numbers:
         excluded: frozenset[float] = frozenset(),
     ) -> Numbers:
         """The set in its one normal form: ends moved inwards to members, exclusions outside of it dropped."""
+        if whole and (low == math.inf or high == -math.inf):
+            return _NOTHING_WHOLE
         if whole:
             low, high = _first(low, modulus, residue), _last(high, modulus, residue)
             while low in excluded and low <= high:

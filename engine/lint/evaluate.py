@@ -369,6 +369,8 @@ def _under(reader: Reader, before: list[Formula], expr: tree.Expr, env: Environm
     that comes back as a case of its own."""
     box, used = reader.box, []
     for formula in before:
+        if _is_guard(formula) and negated(formula) in reader.asserted:
+            return Cond(FALSE, FALSE)  # that case was chosen: what follows says nothing
         narrowed = _narrowed(box, formula)
         if narrowed is not box:
             box = narrowed

@@ -195,6 +195,9 @@ def negated(formula: Formula) -> Formula:
         case Truth():
             return FALSE if formula.value else TRUE
         case In():
+            if isinstance(formula.domain, Numbers) and formula.domain.single:  # one set, which narrows its path
+                rest = Numbers(excluded=frozenset(formula.domain.single), whole=formula.domain.whole)
+                return In(formula.var, rest)
             return either(*(In(formula.var, part) for part in formula.domain.complement()))
         case Compare():
             if formula.op == "==":
@@ -247,6 +250,8 @@ def compared(left: Poly, op: str, right: Poly, whole: bool = True) -> Formula:
         if not whole:
             return both(compared(left, "<=", right, False), compared(left, "!=", right, False))
         difference, op = difference.plus(Poly((), 1)), "<="
+    if math.isnan(difference.constant) or (whole and math.isinf(difference.constant)):  # sizes are finite
+        difference = Poly((), difference.constant)
     if difference.is_constant:
         return TRUE if _HOLDS[op](difference.constant) else FALSE
     if len(difference.terms) == 1 and len(difference.terms[0][0]) == 1:

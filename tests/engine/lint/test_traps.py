@@ -1,0 +1,132 @@
+"""What is easy to get wrong about overlaps, by name; and files that no linter should trip over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from apportion.engine.lint import lint
+from apportion.engine.lint.model import RuleFile
+from apportion.engine.lint.overlap import Verdict, covered, examine
+from apportion.engine.load import parse_rules
+
+CONV = "y = aten.convolution.default(x, w, b)"
+MEAN = "y = aten.mean.dim(x)"
+RELU = "y = aten.relu.default(x)"
+
+
+def models(match: str, *requirements: str, head: str = "") -> RuleFile:
+    rules = [f"rule r{i} {{ match {match} {text} }}" for i, text in enumerate(requirements)]
+    return RuleFile(parse_rules("\n".join(['backend "Acme" language 1', head, *rules])))
+
+
+def verdict(match: str, one: str, other: str, head: str = "") -> Verdict:
+    file = models(match, f"require {one}", f"require {other}", head=head)
+    return examine(*file.models)
+
+
+@pytest.mark.parametrize(
+    ("match", "one", "other", "kind"),
+    [
+        # shape[-1] and shape[1] are one dim at rank 2, and two at rank 3
+        (RELU, "x.rank == 2 and x.shape[-1] == 4", "x.shape[1] == 5", "disjoint"),
+        (RELU, "x.rank == 3 and x.shape[-1] == 4", "x.shape[1] == 5", "overlap"),
+        # `all` of nothing is true, so contradictory `all`s meet in the empty list, unless it can't be empty
+        (RELU, "all(d == 1 for d in x.shape)", "all(d == 2 for d in x.shape)", "overlap"),
+        (RELU, "x.rank > 0 and all(d == 1 for d in x.shape)", "all(d == 2 for d in x.shape)", "disjoint"),
+        (CONV, "all(s == 1 for s in y.stride)", "all(s == 2 for s in y.stride)", "disjoint"),
+        # dims are counted from the front, each with its own rank
+        (MEAN, "x.rank == 4 and y.dim == [2, 3]", "y.dim == [-2, -1]", "disjoint"),
+        # one group and one channel: dense and depthwise at once
+        (CONV, "y.groups == 1", "y.groups == x.shape[1]", "overlap"),
+        (CONV, "y.groups == 1 and x.shape[1] > 1", "y.groups == x.shape[1]", "disjoint"),
+        # an index out of range makes a condition unknown, and unknown satisfies nothing
+        (RELU, "x.rank == 1 and not (x.shape[1] == 4)", "x.rank == 1", "disjoint"),
+        # bounds that push each other up for ever
+        (RELU, "x.shape[0] > x.shape[1]", "x.shape[1] > x.shape[0]", "disjoint"),
+        # division by zero is unknown, too
+        (RELU, "x.shape[0] % 0 == 0", "x.rank == 2", "disjoint"),
+        # a slice that ends at the rank of another tensor
+        (MEAN, "x.rank == 2 and all(d == 0 for d in y.dim[2 * (x.rank - 2):])", "y.dim == [1]", "disjoint"),
+    ],
+)
+def test_traps(match: str, one: str, other: str, kind: str) -> None:
+    found = verdict(match, one, other)
+    assert found.kind == kind, found
+    assert (found.witness is not None) == (kind == "overlap")
+
+
+def test_dims_written_from_the_back_are_those_from_the_front() -> None:
+    file = RuleFile(parse_rules('backend "A" language 1\n'
+                                "rule a { match y = aten.mean.dim(x, [-2, -1]) require x.rank == 4 }\n"
+                                "rule b { match y = aten.mean.dim(x, [2, 3]) require x.rank == 4 }"))
+    assert covered(file.models[1], [file.models[0]]) and covered(file.models[0], [file.models[1]])
+
+
+@pytest.mark.parametrize("asked", ["host(x)", "flops(y) < 100", "possible(x.shape[0] == 4)"])
+def test_nothing_is_hidden_by_what_may_refuse(asked: str) -> None:
+    file = models(RELU, f"require {asked}", "require x.rank == 2", head="extern host(n)")
+    assert not covered(file.models[1], [file.models[0]])
+
+
+def test_what_partitions_decide_hides_nothing() -> None:
+    file = models(RELU, "require len(nodes) > 2", "require x.rank == 2")
+    assert not covered(file.models[1], [file.models[0]])
+
+
+def test_a_promise_and_opposite_polarity_are_proofs() -> None:
+    head = "extern small(n)\nextern large(n)\ndisjoint small, large"
+    assert verdict(RELU, "small(x)", "large(x)", head).kind == "disjoint"
+    assert verdict(RELU, "small(x)", "not small(x)", head).kind == "disjoint"
+    assert verdict(RELU, "small(x)", "large(y)", head).code == "A901"
+
+
+def test_a_catch_all_gives_one_error(tmp_path: Path) -> None:
+    path = tmp_path / "acme.rules"
+    rules = [f"rule r{n} {{ match {RELU} require x.rank == {n} and x.dtype != int8 }}" for n in range(1, 5)]
+    path.write_text('backend "A" language 1\nrule all { match y = aten.relu.default(x) require x.dtype != float16 }\n'
+                    + "\n".join(rules), encoding="utf-8")
+    errors = [d for d in lint(path).diagnostics if d.is_error]
+    assert len(errors) == 1 and "rule `all`" in errors[0].message and len(errors[0].labels) == 4
+
+
+# --- bad input -----------------------------------------------------------------------------------------------------
+
+
+def codes(path: Path, text: bytes) -> set[str]:
+    path.write_bytes(text)
+    return {d.code for d in lint(path).diagnostics}
+
+
+def test_a_cycle_of_use_shows_both_places(tmp_path: Path) -> None:
+    (tmp_path / "b.rules").write_text('use "a.rules"\n', encoding="utf-8")
+    path = tmp_path / "a.rules"
+    text = 'backend "A" language 1\nuse "b.rules"\nrule r { match y = aten.relu.default(x) }\n'
+    path.write_text(text, encoding="utf-8")
+    result = lint(path)
+    assert result.status() == 2 and any(d.code == "A008" and d.labels for d in result.diagnostics), result
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe\x00", b"", b"\x00" * 64, "rule é".encode("latin-1")])
+def test_bytes_that_are_no_rules(tmp_path: Path, text: bytes) -> None:
+    found = codes(tmp_path / "a.rules", text)
+    assert found and all(code.startswith("A0") for code in found)
+
+
+def test_deep_nesting_ends_with_a_message(tmp_path: Path) -> None:
+    deep = "(" * 4000 + "x.rank == 2" + ")" * 4000
+    text = f'backend "A" language 1\nrule r {{ match y = aten.relu.default(x) require {deep} }}\n'
+    assert all(code.startswith("A0") for code in codes(tmp_path / "a.rules", text.encode()))
+
+
+def test_what_can_not_be_read(tmp_path: Path) -> None:
+    result = lint([tmp_path / "absent.rules", tmp_path])
+    assert result.status() == 2 and len(result.diagnostics) == 2
+
+
+@pytest.mark.full
+def test_ten_megabytes(tmp_path: Path) -> None:
+    line = "# " + "a" * 97 + "\n"
+    text = 'backend "A" language 1\n' + line * 100_000 + "rule r { match y = aten.relu.default(x) }\n"
+    assert not codes(tmp_path / "a.rules", text.encode())
