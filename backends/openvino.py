@@ -41,7 +41,7 @@ class OpenVinoBackend(BackendDetails):
             warnings.simplefilter("ignore")
             logging.getLogger("openvino").setLevel(logging.ERROR)
             model = openvino.convert_model(_decoder().from_exported_program(program))
-        _declare_numbers(openvino, model)
+        _declare_inputs(openvino, model, program)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.xml")
             openvino.save_model(model, path, compress_to_fp16=False)
@@ -69,10 +69,15 @@ class OpenVinoBackend(BackendDetails):
         return run
 
 
-def _declare_numbers(openvino: Any, model: Any) -> None:
-    """An input whose rank the converter does not know is a size: a number."""
-    for parameter in model.get_parameters():
-        if parameter.partial_shape.rank.is_dynamic:
+def _declare_inputs(openvino: Any, model: Any, program: ExportedProgram) -> None:
+    """Say what the converter leaves open: the sizes of tensors that don't vary, and that a size is a number."""
+    names = set(program.graph_signature.user_inputs)
+    values = [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
+    for parameter, value in zip(model.get_parameters(), values, strict=False):
+        if isinstance(value, torch.Tensor):
+            sizes = [size if isinstance(size, int) else -1 for size in value.shape]
+            parameter.set_partial_shape(openvino.PartialShape(sizes))
+        else:
             parameter.set_partial_shape(openvino.PartialShape([]))
             parameter.set_element_type(openvino.Type.i64)
     model.validate_nodes_and_infer_types()
@@ -83,7 +88,7 @@ def _decoder() -> Any:
     """OpenVINO's reader of programs, for graphs that compute the bounds of slices."""
     known = needed(_EXTRA, "openvino.frontend.pytorch.fx_decoder").TorchFXPythonDecoder
 
-    class Decoder(known):  # type: ignore[misc]
+    class Decoder(known):  # type: ignore[misc, valid-type]
         def __init__(self, module: Any, *arguments: Any, **keywords: Any) -> None:
             if isinstance(module, fx.GraphModule):
                 _bounds_with_a_dim(module.graph)
