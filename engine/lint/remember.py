@@ -71,13 +71,13 @@ class _WatchedBox(Box):
 
 
 @frozen(eq=False)
-class _WatchedFormulas:
+class _WatchedFormulas(Container[Formula]):
     """Asserted formulas that note which are asked for."""
 
     formulas: Container[Formula]
     seen: dict[Any, Hashable]
 
-    def __contains__(self, formula: Formula) -> bool:
+    def __contains__(self, formula: object) -> bool:
         found = self.seen[formula] = formula in self.formulas
         return found
 
