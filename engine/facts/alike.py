@@ -61,7 +61,7 @@ def survey(graph: GraphFacts) -> Survey:
         for argument in node.args:
             kind = type(argument)
             if kind is fx.Node:
-                operand = values[argument]
+                operand = values[argument]  # type: ignore[index] # a node: comparing types is quicker than isinstance
                 operands.append(operand)
                 key.append(made[operand])
             elif kind in _PLAIN:

@@ -178,9 +178,9 @@ class GraphFacts:
         found: dict[int, list[Value]] = {}
         for value in self.by_node.values():
             if value.fx.op in ("placeholder", "get_attr"):
-                memory = {value.graph.program.memory_of(origin) for origin in self.origins(value)}
-                for place in memory - {None}:
-                    found.setdefault(place, []).append(value)
+                for place in {self.program.memory_of(origin) for origin in self.origins(value)}:
+                    if place is not None:
+                        found.setdefault(place, []).append(value)
         return {value: tuple(values) for values in found.values() if len(values) > 1 for value in values}
 
     def sharing(self, value: Value) -> tuple[Value, ...]:
