@@ -29,8 +29,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from apportion import rules
 from apportion.engine.compile.rulesets import RuleSet
+from apportion.engine.compile.units import shipped_folder
 from apportion.engine.load import load_rules, parse_rules
 from apportion.engine.lowering.compiling import as_program
 from apportion.engine.lowering.find import backend_named
@@ -268,7 +268,7 @@ def is_claimed(program: ExportedProgram, by: RuleSet) -> bool:
 
 def _without_derived(engine: str, ops: set[str]) -> RuleSet:
     """The rules file of an engine as it is written by hand, with all of `ops` taken."""
-    text = (Path(rules.__path__[0]) / f"{engine}.rules").read_text(encoding="utf-8")
+    text = (shipped_folder() / f"{engine}.rules").read_text(encoding="utf-8")
     return parse_rules(_replaced(text, engine, f"ops taken = {{{', '.join(sorted(ops))}}}"), name=f"{engine}.rules")
 
 
