@@ -23,6 +23,7 @@ from apportion.engine.order import flow_of
 from apportion.engine.programs import methods_of
 from apportion.engine.report import BackendCoverage, NodeReason, Report, Traffic
 from apportion.engine.result import DelegationSpec, Partition, PartitionResult
+from apportion.engine.sources import as_list
 from apportion.engine.tag import TAG, foreign_groups
 
 __all__ = ["Held", "has_partitioners", "held_by_partitioners", "is_partitioner", "partition_mixed", "rules_alone"]
@@ -34,8 +35,7 @@ _EARLIER = "earlier:"
 
 def has_partitioners(rules: Any) -> bool:
     """Whether rules as a caller gives them have a `Partitioner` among them."""
-    given = rules if isinstance(rules, Sequence) and not isinstance(rules, str) else [rules]
-    return any(is_partitioner(one) for one in given)
+    return any(is_partitioner(one) for one in as_list(rules))
 
 
 def is_partitioner(one: Any) -> bool:
@@ -49,8 +49,7 @@ Held = Mapping[fx.Node, tuple[str, str]]
 
 def rules_alone(rules: Any) -> list[Any]:
     """Rules as a caller gives them without the partitioners among them."""
-    given = rules if isinstance(rules, Sequence) and not isinstance(rules, str) else [rules]
-    return [one for one in given if not is_partitioner(one)]
+    return [one for one in as_list(rules) if not is_partitioner(one)]
 
 
 def held_by_partitioners(result: PartitionResult) -> Held:
@@ -60,9 +59,8 @@ def held_by_partitioners(result: PartitionResult) -> Held:
 
 def partition_mixed(program: Any, rules: Any, run: Callable[[Any, Any], PartitionResult]) -> PartitionResult:
     """The decision of all of them together. `run(program, rules)` is `partition` for rules alone."""
-    given = list(rules) if isinstance(rules, Sequence) and not isinstance(rules, str) else [rules]
     mix = _Mix(program)
-    for by_hand, several in groupby(given, is_partitioner):
+    for by_hand, several in groupby(as_list(rules), is_partitioner):
         if by_hand:
             for one in several:
                 mix.by_hand(one)

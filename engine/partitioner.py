@@ -11,7 +11,7 @@ from typing import Any
 import torch.fx as fx
 
 from apportion.engine.facts import ProgramFacts
-from apportion.engine.mixed import has_partitioners, is_partitioner
+from apportion.engine.mixed import has_partitioners, is_partitioner, rules_alone
 from apportion.engine.ops import op_of
 from apportion.engine.partition import partition
 from apportion.engine.preserve import Preserved, ops_present, preserved_ops
@@ -110,7 +110,7 @@ class MixedPartitioner(Partitioner):
     def __init__(self, rules: Sequence[Any], **options: Any) -> None:
         super().__init__(options)
         self._by_hand = [one for one in rules if is_partitioner(one)]
-        files = [one for one in rules if not is_partitioner(one)]
+        files = rules_alone(rules)
         driven = [RulesPartitioner(files, **options)] if files else []
         self._members = [*self._by_hand, *driven]
         self._arguments = {k: v for k, v in options.items() if k in _PARTITION_ARGUMENTS}

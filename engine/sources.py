@@ -11,10 +11,15 @@ from apportion.engine.errors import OptionError, ProgramError
 from apportion.engine.load import load_rules, with_options
 from apportion.grammar.diagnostics import nearest
 
-__all__ = ["Rules", "load_all"]
+__all__ = ["Rules", "as_list", "load_all"]
 
 Rules = Union[str, Path, RuleSet, Sequence[Union[str, Path, RuleSet]]]
 """A shipped name, a path, a loaded set, or a sequence of these, first has precedence."""
+
+
+def as_list(rules: Any) -> list[Any]:
+    """Rules as a caller gives them, one or several, as a list."""
+    return list(rules) if isinstance(rules, Sequence) and not isinstance(rules, str) else [rules]
 
 
 def load_all(rules: Rules, options: Mapping[str, Any] | None = None) -> tuple[RuleSet, ...]:
@@ -23,7 +28,7 @@ def load_all(rules: Rules, options: Mapping[str, Any] | None = None) -> tuple[Ru
     An option is written `name`, and goes to every file that has it, or `BackendId.name`. Raises `OptionError` for one
     that no file has, `RulesError` for a broken file, `ProgramError` for something that is no rules.
     """
-    given = list(rules) if isinstance(rules, Sequence) and not isinstance(rules, str) else [rules]
+    given = as_list(rules)
     if not given:
         raise ProgramError("no rules were given; name a shipped file, a path, or a loaded rule set")
     for one in given:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from apportion.engine.cli.console import CommandError
 from apportion.engine.compile.rulesets import RuleSet
-from apportion.engine.ops import op_of
+from apportion.engine.lowering.whole import kept_whole
 from apportion.engine.partitioner import RulesPartitioner
 
 __all__ = ["decomposed"]
@@ -24,7 +23,7 @@ def decomposed(program: ExportedProgram, rules: Sequence[RuleSet]) -> ExportedPr
     """
     table = torch.export.default_decompositions()
     if rules:
-        for op in _kept(program, rules):
+        for op in kept_whole(program, RulesPartitioner(tuple(rules))):
             table.pop(op, None)
     try:
         result: ExportedProgram = program.run_decompositions(table)
@@ -32,10 +31,3 @@ def decomposed(program: ExportedProgram, rules: Sequence[RuleSet]) -> ExportedPr
     except Exception as problem:
         lines = str(problem).strip().splitlines() or [type(problem).__name__]
         raise CommandError(f"torch can't decompose this program: {lines[0]} (--as-it-is goes on without)") from problem
-
-
-def _kept(program: ExportedProgram, rules: Sequence[RuleSet]) -> list[OpOverload]:
-    ops, keep = RulesPartitioner(tuple(rules)).ops_to_not_decompose(program)
-    claimed = {op.name for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)
-               for node in module.graph.nodes if (op := op_of(node)) is not None and (keep is None or keep(node))}
-    return [op for op in ops if str(op) in claimed]

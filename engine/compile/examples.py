@@ -95,8 +95,6 @@ def _positional(
 
 def _check_dtype(argument: tree.ExampleTensor, names: set[str], scope: Scope) -> None:
     name = argument.dtype
-    if argument.shape is not None:  # its symbolic dims can be arguments from here on
-        names.update(size for size in argument.shape if isinstance(size, str))
     if name in DTYPES or (argument.shape is None and name in names):
         return
     help = f"write `{ALIASES[name]}`" if name in ALIASES else suggest(name, [*DTYPES, *names])
@@ -108,6 +106,7 @@ def _check_dtype(argument: tree.ExampleTensor, names: set[str], scope: Scope) ->
 
 def _check_argument(argument: tree.ExampleArgument, names: set[str], scope: Scope) -> None:
     if isinstance(argument, tree.ExampleTensor):
+        names.update(size for size in argument.shape or () if isinstance(size, str))  # arguments from here on
         _check_dtype(argument, names, scope)
     elif isinstance(argument, tree.ExampleList):
         for item in argument.items:

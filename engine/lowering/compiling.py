@@ -33,7 +33,7 @@ from apportion.engine.lowering.preprocess import Fallback
 from apportion.engine.partition import partition
 from apportion.engine.partitioner import RulesPartitioner
 from apportion.engine.preserve import preserved_ops
-from apportion.engine.sources import Rules
+from apportion.engine.sources import Rules, as_list
 from apportion.grammar.diagnostics import nearest
 
 __all__ = ["CACHE", "apportion", "as_program", "compile_backend"]
@@ -88,7 +88,7 @@ def compile_backend(
     """
     if rest not in _RESTS:
         raise OptionError(f"rest is one of {', '.join(_RESTS)}, not {rest!r}")
-    sources = [rules] if isinstance(rules, str) or not isinstance(rules, Sequence) else list(rules)
+    sources = as_list(rules)
     loaded = RulesPartitioner([*sources, *(["inductor"] if rest == "inductor" else [])], **dict(options or {})).rules
 
     def compiler(module: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:

@@ -122,10 +122,10 @@ def test_loops(program: Given, decomposed: bool, many: int) -> None:
     given = given.run_decompositions() if decomposed else given
     inner = [module for path, module in graphs_of(given.graph_module) if path]
     assert inner
-    everything = 'backend "B" language 1\nrule r { match y = _(*xs) }\npartition { merge = "all" }\n'
     names = {str(node.target) for _, m in graphs_of(given.graph_module) for node in m.graph.nodes
              if isinstance(node.target, torch._ops.OpOverload)}
-    everything = everything.replace("_(", "{" + ", ".join(sorted(names)) + "}(")
+    ops = ", ".join(sorted(names))
+    everything = f'backend "B" language 1\nrule r {{ match y = {{{ops}}}(*xs) }}\npartition {{ merge = "all" }}\n'
     assert judge(program, given, (everything,)) > 0
     assert any(tags_in(module) for module in inner), "what is inside is claimed too"
     pairs = pairs_of(given)
