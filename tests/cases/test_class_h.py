@@ -14,16 +14,13 @@ import torch._dynamo as dynamo
 from torch._dynamo.backends import registry as torchs
 
 from apportion import engine
+from tests.engine.torch_registry import restored
 
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
-    dynamo.list_backends()
-    backends, functions = dict(torchs._BACKENDS), dict(torchs._COMPILER_FNS)
-    yield
-    for table, before in ((torchs._BACKENDS, backends), (torchs._COMPILER_FNS, functions)):
-        table.clear()
-        table.update(before)
+    with restored():
+        yield
     dynamo.reset()
 
 

@@ -15,6 +15,7 @@ import torch._dynamo as dynamo
 from torch._dynamo.backends import registry as torchs
 
 from apportion import engine
+from tests.engine.torch_registry import restored
 
 
 def compiler(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
@@ -23,12 +24,8 @@ def compiler(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
-    dynamo.list_backends()
-    backends, functions = dict(torchs._BACKENDS), dict(torchs._COMPILER_FNS)
-    yield
-    for table, before in ((torchs._BACKENDS, backends), (torchs._COMPILER_FNS, functions)):
-        table.clear()
-        table.update(before)
+    with restored():
+        yield
 
 
 def fresh(name: str) -> Any:
