@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 from importlib.metadata import EntryPoint, entry_points
 
+from apportion.engine.load import load_rules, shipped_rules
 from apportion.engine.lowering.details import BackendDetails
 from apportion.engine.lowering.errors import BackendNotFoundError, BackendUnavailableError
 from apportion.grammar.diagnostics import nearest
@@ -36,9 +37,10 @@ def backend_named(backend_id: str) -> type[BackendDetails]:
 
 
 def known_backends() -> list[str]:
-    """The ids of backends that are defined or listed by installed packages, sorted; nothing is imported for it."""
+    """The ids of backends that are defined, listed by packages or ship here, sorted; none is imported for it."""
     defined = [one.__name__ for one in BackendDetails.__subclasses__()]
-    return sorted({*defined, *(entry.name for entry in entry_points(group=GROUP))})
+    shipped = [backend for name in shipped_rules() if _ships(backend := load_rules(name).backend_id)]
+    return sorted({*defined, *(entry.name for entry in entry_points(group=GROUP)), *shipped})
 
 
 def _defined(backend_id: str) -> type[BackendDetails] | None:
@@ -51,12 +53,21 @@ def _import(backend_id: str) -> bool:
     for entry in entry_points(group=GROUP):
         if entry.name == backend_id:
             return _load(entry)
-    # What ships here is found by name, so that adding a backend is adding a module.
-    name = f"{_SHIPPED}.{backend_id.removesuffix('Backend').lower()}"
-    if not backend_id.endswith("Backend") or not backend_id.isidentifier() or importlib.util.find_spec(name) is None:
+    if not _ships(backend_id):
         return False
-    importlib.import_module(name)
+    importlib.import_module(_module(backend_id))
     return True
+
+
+def _ships(backend_id: str) -> bool:
+    if not backend_id.endswith("Backend") or not backend_id.isidentifier():
+        return False
+    return importlib.util.find_spec(_module(backend_id)) is not None
+
+
+def _module(backend_id: str) -> str:
+    """What ships here is found by name, so that adding a backend is adding a module."""
+    return f"{_SHIPPED}.{backend_id.removesuffix('Backend').lower()}"
 
 
 def _load(entry: EntryPoint) -> bool:
