@@ -21,6 +21,7 @@ from apportion.engine.compile.dtypes import DTYPES
 from apportion.engine.compile.rulesets import CompiledRule, PartitionPolicy, RuleSet
 from apportion.engine.facts import ProgramFacts, Value
 from apportion.engine.load import with_options
+from apportion.engine.ops.held_back import register_held_back
 from apportion.engine.order import flow_of
 from apportion.engine.preserve import target_named
 from apportion.engine.reasons import describe
@@ -254,6 +255,8 @@ class _Builder:
 
     def target(self, callee: tree.Expr) -> OpOverload:
         name = "".join(callee.span.text.split())
+        if name in self.rules.declared:
+            register_held_back(name.partition(".")[0])
         target = target_named(name)
         if target is not None:
             return target

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Union
 
@@ -23,6 +22,7 @@ from apportion.engine.lint.report import LintResult, finding
 from apportion.engine.lint.suppress import apply
 from apportion.engine.lint.unused import unconstrained, unused
 from apportion.engine.load import _emptiness, _read
+from apportion.engine.ops.held_back import register_held_back
 from apportion.grammar import tree
 from apportion.grammar.diagnostics import Diagnostic, Label, Severity
 
@@ -93,17 +93,11 @@ def lint_program(program: Program) -> tuple[RuleFile | None, list[Diagnostic]]:
     return RuleFile(rules), [_as_finding(d) for d in rules.warnings]
 
 
-_OWN_OPS = {"quantized_decomposed::": "torch.ao.quantization.fx._decomposed"}
-"""Ops that are PyTorch's own, but that it registers only once a module of its is imported."""
-
-
 def _register_own_ops(program: Program) -> None:
     """Witnesses are built of real ops, so those that PyTorch holds back are asked for where a file declares them."""
     for statement, _ in program.statements:
         if isinstance(statement, tree.DeclareOp):
-            for namespace, module in _OWN_OPS.items():
-                if namespace in statement.schema:
-                    import_module(module)
+            register_held_back(statement.schema.partition("::")[0].strip())
 
 
 def _as_finding(diagnostic: Diagnostic) -> Diagnostic:
