@@ -139,9 +139,8 @@ def show_runs(names: Iterable[str]) -> bool:
         unit = " steps" if row["quantized"] else " of max"
         share = f"{100 * row['share']:.2f} %" if row["quantized"] else ""
         verdict = "right" if row["right"] else "runtime differs" if row["runtime_differs"] else "WRONG"
-        apart = "" if row["from_theirs"] is None else f"{row['from_theirs']:.1e}"
         table.add_row(name, f"{row['delegated']}/{row['nodes']}", str(row["delegates"]),
-                      f"{row['difference']:.1e}{unit}", share, apart, verdict)
+                      f"{row['difference']:.1e}{unit}", share, f"{row['from_theirs']:.1e}", verdict)
         right &= row["right"] or row["runtime_differs"]
     _progress("")
     _show(table)

@@ -6,8 +6,13 @@ import pytest
 
 pytest.importorskip("executorch")
 
+import torch
+from torch import nn
+
+from apportion.backends.executorch import RulesPartitioner
 from tests.agreement import checks
-from tests.agreement.models import MODELS, missing_libraries
+from tests.agreement.models import MODELS, missing_libraries, quantized
+from tests.agreement.runs import execute, lower
 
 
 def _check(name: str) -> None:
@@ -28,3 +33,26 @@ def test_small_models_run(name: str) -> None:
 @pytest.mark.parametrize("name", list(MODELS))
 def test_models_run(name: str) -> None:
     _check(name)
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_what_a_dynamic_convolution_quantizes_together(kernel: int) -> None:
+    """XNNPACK: each pixel by itself where the kernel is 1x1, else the whole image, as the converted graph always does.
+
+    Whichever partitioner asks for it: this is why a dynamically quantized network of 1x1 convolutions is off by more
+    than a step from its converted graph.
+    """
+    pytest.importorskip("torchao")
+    torch.manual_seed(0)
+    image = torch.randn(1, 4, 3, 3) * torch.arange(1.0, 10.0).reshape(1, 1, 3, 3)
+    module = quantized(nn.Conv2d(4, 6, kernel).eval(), (image,), dynamic=True)
+    (found,) = execute(lower(torch.export.export(module, (image,)), RulesPartitioner("xnnpack")), (image,))
+
+    whole = module(image)
+    if kernel == 3:
+        torch.testing.assert_close(found, whole, rtol=1e-4, atol=1e-4)
+        return
+    rows = [[module(image[:, :, i : i + 1, j : j + 1]) for j in range(3)] for i in range(3)]
+    pixels = torch.cat([torch.cat(row, dim=3) for row in rows], dim=2)
+    torch.testing.assert_close(found, pixels, rtol=1e-4, atol=1e-4)
+    assert (found - whole).abs().max() > 1e-2
