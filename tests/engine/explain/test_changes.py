@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,10 @@ from apportion import engine
 from apportion.engine.explain.blockers import ORDERS, find_blockers
 from apportion.engine.explain.changes import Changes, assumed, relaxed
 from apportion.engine.explain.study import Outcome, Study
+from tests.agreement.models import missing_libraries
+from tests.engine.explain.blocking import FIVE, REAL, THREE, real, small
 from tests.engine.explain.models import RULES, program
 from tests.engine.programs import exported
-
-FIVE = ("attention", "conv", "several", "branches", "recurrent")
 
 
 def done(name: str, text: str) -> engine.PartitionResult:
@@ -36,20 +37,27 @@ def claimed(outcome: Outcome) -> set[str]:
     return {node for _, _, node in outcome.nodes}
 
 
-@pytest.mark.parametrize("rules", ["strict", "patterns"])
-@pytest.mark.parametrize("name", FIVE)
-def test_blockers_predict_what_happens(name: str, rules: str) -> None:
-    text = RULES[rules]
-    found = find_blockers(program(name), engine.parse_rules(text, "r.rules"), together=2, kinds=("op",))
-    assert found.now.to_json() == numbers(done(name, text))
-    assert found.single
-    for blocker in found.single[:10]:
-        lines = "".join(f"rule claim_{i} {{ match y = {op}() }}\n" for i, op in enumerate(blocker.changes.claimed))
-        after = done(name, f"{text}\n{lines}")
-        assert blocker.difference.after.to_json() == numbers(after), blocker.name
-    some, together = found.together[-1]
-    lines = "".join(f"rule claim_{i} {{ match y = {b.name}() }}\n" for i, b in enumerate(some))
-    assert together.after.to_json() == numbers(done(name, f"{text}\n{lines}"))
+QUICK = ("several", "branches")
+
+
+@pytest.mark.parametrize("rules", THREE)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.full) for n in FIVE])
+def test_blockers_predict_what_happens(name: str, rules: str, tmp_path: Path) -> None:
+    """Ops, conditions, pairs, the best few together: the edited file gives what was foretold."""
+    found = small(name, rules, tmp_path)
+    assert found.ops > 0 and found.several > 0
+    assert found.wrong == ()
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", REAL)
+def test_blockers_predict_what_happens_to_models(name: str, tmp_path: Path) -> None:
+    """The same under XNNPACK's rules, whose conditions lie in several files."""
+    pytest.importorskip("executorch", reason="pip install executorch brings the graphs that XNNPACK is given")
+    if missing := missing_libraries(name):
+        pytest.skip(f"pip install {' '.join(missing)} builds this model")
+    assert real(name, tmp_path).wrong == ()
 
 
 def test_conditions_as_blockers() -> None:
