@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from attrs import define, evolve, field
@@ -13,7 +13,7 @@ from apportion.engine.facts import Value
 from apportion.engine.ops import twin_of
 from apportion.grammar.diagnostics import nearest
 
-__all__ = ["Wishes", "choose_rules"]
+__all__ = ["Wishes", "choose_rules", "names_of"]
 
 
 def _patterns(given: str | Iterable[str]) -> tuple[str, ...]:
@@ -52,18 +52,21 @@ class Wishes:
 
 def matches(pattern: str, node: Value) -> bool:
     """Does a pattern mean this node: by its name, its op (`aten.add.Tensor`, `aten.add`), or a module around it?"""
+    return any(fnmatchcase(name, pattern) for name in names_of(node))
+
+
+def names_of(node: Value) -> Iterator[str]:
+    """What a pattern may call a node by: its name, its op with and without overload, each module around it."""
+    yield node.name
     op = node.op
-    names = [node.name]
     if op is not None:
-        names += [op.name, op.name.rsplit(".", 1)[0]]
-        names += [name for name in [twin_of(op.name)] if name is not None]
-    if any(fnmatchcase(name, pattern) for name in names):
-        return True
+        yield op.name
+        yield op.name.rsplit(".", 1)[0]
+        yield from (name for name in [twin_of(op.name)] if name is not None)
     path = node.module
-    if not isinstance(path, str) or not path:
-        return False
-    parts = path.split(".")
-    return any(fnmatchcase(".".join(parts[:end]), pattern) for end in range(1, len(parts) + 1))
+    if isinstance(path, str) and path:
+        parts = path.split(".")
+        yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
 
 
 def choose_rules(rules: Sequence[RuleSet], with_: Iterable[str], without: Iterable[str]) -> tuple[RuleSet, ...]:

@@ -19,9 +19,10 @@ __all__ = ["command"]
 @inputs.program_options
 @click.option("--by", type=click.Choice(tuple(ORDERS)), default="partitions", show_default=True,
               help="What counts most: fewer partitions, fewer bytes across borders, more nodes.")
-@click.option("-k", "--together", default=3, show_default=True, help="The largest number that is combined.")
+@click.option("-k", "--together", default=3, show_default=True, type=click.IntRange(min=1),
+              help="The largest number that is combined.")
 @click.option("--backend", metavar="ID", help="Whose one-line rule takes an op (the first file's, if none is named).")
-@click.option("--top", default=20, show_default=True, help="How many to print.")
+@click.option("--top", default=20, show_default=True, type=click.IntRange(min=1), help="How many to print.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def command(model: str, by: str, together: int, backend: str | None, top: int, as_json: bool, **options: object) -> int:
     """For each op with nodes that are left, and each condition that failed: what would change in nodes, partitions and

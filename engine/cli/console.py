@@ -16,6 +16,8 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from apportion.engine.errors import ApportionError
+
 __all__ = ["CommandError", "error", "note", "output", "progress", "quiet", "show", "status_line", "styled"]
 
 # What is coloured in a diagnostic or a report; the text itself is never changed.
@@ -32,7 +34,7 @@ _STYLES: tuple[tuple[str, str], ...] = (
 _PATTERNS = tuple((re.compile(pattern), style) for pattern, style in _STYLES)
 
 
-class CommandError(click.ClickException):
+class CommandError(click.ClickException, ApportionError):
     """What a command can't do, in one sentence for its user; ends the run with status 2."""
 
     exit_code = 2

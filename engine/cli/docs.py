@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from apportion.engine.cli import console, files, settings
+from apportion.engine.cli import files, settings
 from apportion.engine.explain.sheets import sheet, sheet_html, sheet_markdown
 
 __all__ = ["command"]
@@ -22,17 +20,13 @@ def command(rules: str, assignments: tuple[str, ...], markdown: str | None, html
     """Write what a rules file says as the table that users look for: ops, patterns, constraints in the author's words,
     types, options, and how partitions are made.
     """
-    targets = [Path(name) for name in (markdown, html_file) if name is not None]
-    for target in targets:
-        files.refuse_unwritable(target)
+    files.refuse_targets({"--markdown": markdown, "--html": html_file}, [rules])
     (loaded,) = settings.load([rules], assignments)
     found = sheet(loaded)
     if markdown is None and html_file is None:
-        click.echo(sheet_markdown(found), nl=False)
+        markdown = files.STDOUT
     if markdown is not None:
-        files.write_text(Path(markdown), sheet_markdown(found))
+        files.write_to(markdown, sheet_markdown(found))
     if html_file is not None:
-        files.write_text(Path(html_file), sheet_html(found))
-    for target in targets:
-        console.note(f"note: wrote {target}")
+        files.write_to(html_file, sheet_html(found))
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,31 +40,26 @@ def command(model: str, node: tuple[str, ...], op: tuple[str, ...], module: tupl
     --node, --op and --module: every node that is left, alike ones together, and why neighbouring partitions were not
     merged.
     """
-    for target in (json_file, html_file, dot_file, explorer_file):
-        if target not in (None, "-"):
-            files.refuse_unwritable(Path(str(target)))
+    targets = {"--json": json_file, "--html": html_file, "--dot": dot_file, "--model-explorer": explorer_file}
+    files.refuse_targets(targets, [model, *options["rules"]])
     given = inputs.read(model, **options)
     with console.progress("partitioning"):
         explainer = Explainer.of(given.program, given.sets, **given.wishes)
         found = explainer.explanation(node=node, op=op, module=module)
     changes = inputs.changes_of(given.sets, assume, relax)
-    if json_file == "-":
-        click.echo(json.dumps(found.to_json(), indent=2))
-    else:
+    if files.STDOUT not in targets.values():
         console.show(str(found) if node or op or module else grouped(found))
-    if changes != NOTHING:
-        study = Study.of(given.program, given.sets, **given.wishes)
-        show_difference(study.difference(changes))
-    outputs: Mapping[str | None, Any] = {
-        json_file: lambda: json.dumps(found.to_json(), indent=2) + "\n",
-        html_file: lambda: page(explainer, title=Path(model).name, changes=changes),
-        dot_file: lambda: graphviz(explainer),
-        explorer_file: lambda: json.dumps(model_explorer(explainer), indent=1) + "\n",
+        if changes != NOTHING:
+            show_difference(Study.of(given.program, given.sets, **given.wishes).difference(changes))
+    texts: Mapping[str, Callable[[], str]] = {
+        "--json": lambda: json.dumps(found.to_json(), indent=2) + "\n",
+        "--html": lambda: page(explainer, title=Path(model).name, changes=changes),
+        "--dot": lambda: graphviz(explainer),
+        "--model-explorer": lambda: json.dumps(model_explorer(explainer), indent=1) + "\n",
     }
-    for name, write in outputs.items():
-        if name not in (None, "-"):
-            files.write_text(Path(str(name)), write())
-            console.note(f"note: wrote {name}")
+    for option, target in targets.items():
+        if target is not None:
+            files.write_to(target, texts[option]())
     return 0
 
 

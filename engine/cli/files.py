@@ -1,14 +1,53 @@
-"""Files that a command writes: refused early where they can't be written, and never left half written."""
+"""Files that a command writes: refused early where they can't be written, and never left half written.
+
+`-` is standard output wherever a command writes text.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import click
+
+from apportion.engine.cli import console
 from apportion.engine.cli.console import CommandError
 
-__all__ = ["refuse_unwritable", "write_text"]
+__all__ = ["STDOUT", "refuse_targets", "refuse_unwritable", "write_text", "write_to"]
+
+STDOUT = "-"
+
+
+def refuse_targets(targets: Mapping[str, str | None], reads: Iterable[str]) -> None:
+    """CommandError, before any long work, where one of the files that options name (None: it was not given) can't be
+    written, is one that the command `reads`, or is named by two options."""
+    read = {Path(name).resolve() for name in reads if name and Path(name).is_file()}
+    known: dict[Path | str, str] = {}
+    for option, name in targets.items():
+        if name is None:
+            continue
+        if not name:
+            raise CommandError(f"{option}: a file name is missing (- is standard output)")
+        place = name if name == STDOUT else Path(name).resolve()
+        if place in known:
+            where = "standard output" if name == STDOUT else name
+            raise CommandError(f"{known[place]} and {option} both write to {where}")
+        known[place] = option
+        if place in read:
+            raise CommandError(f"{option} {name}: this file is read by the same command")
+        if name != STDOUT:
+            refuse_unwritable(Path(name))
+
+
+def write_to(target: str, text: str) -> None:
+    """Write a file, and say so; or standard output, where the target is `-`. Raises CommandError."""
+    if target == STDOUT:
+        click.echo(text, nl=False)
+    else:
+        write_text(Path(target), text)
+        console.note(f"note: wrote {target}")
 
 
 def refuse_unwritable(path: Path) -> None:

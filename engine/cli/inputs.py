@@ -13,8 +13,11 @@ from apportion.engine.cli import console, programs, settings
 from apportion.engine.cli.decompose import decomposed
 from apportion.engine.compile.rulesets import RuleSet
 from apportion.engine.explain.changes import NOTHING, Changes, assumed, relaxed
+from apportion.engine.facts import ProgramFacts
+from apportion.engine.wishes import Wishes, names_of
+from apportion.grammar.diagnostics import nearest
 
-__all__ = ["Inputs", "change_options", "changes_of", "program_options", "read"]
+__all__ = ["Inputs", "change_options", "changes_of", "program_options", "read", "tell_unmet"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -78,7 +81,23 @@ def read(model: str, *, rules: Sequence[str], assignments: Sequence[str], exclud
     if decompose:
         with console.progress("decomposing"):
             program = decomposed(program, sets)
+    tell_unmet(program, exclude, only)
     return Inputs(program, sets, exclude, only)
+
+
+def tell_unmet(program: ExportedProgram, exclude: Sequence[str], only: Sequence[str]) -> None:
+    """Note, with near names, each pattern that means no node of the program."""
+    wishes = Wishes.of(exclude, only)
+    if not (exclude or only):
+        return
+    nodes = [node for graph in ProgramFacts.of(program).graphs for node in graph.calls]
+    for node in nodes:
+        wishes.refusal(node)
+    known = sorted({name for node in nodes for name in names_of(node)})
+    for pattern in wishes.unmet:
+        near = " or ".join(f"`{name}`" for name in nearest(pattern, known))
+        hint = f"; did you mean {near}?" if near else ""
+        console.note(f"note: `{pattern}` is the name of no node, op or module of this program{hint}")
 
 
 def changes_of(sets: Sequence[RuleSet], assume: Sequence[str], relax: Sequence[str]) -> Changes:

@@ -12,12 +12,11 @@ from apportion import engine
 from apportion.engine.cli import console, files, programs, settings
 from apportion.engine.cli.decompose import decomposed
 from apportion.engine.cli.differences import show_difference
-from apportion.engine.cli.inputs import change_options, changes_of
+from apportion.engine.cli.inputs import change_options, changes_of, tell_unmet
 from apportion.engine.explain.changes import NOTHING
 from apportion.engine.explain.explaining import Explainer
 from apportion.engine.explain.page import page
 from apportion.engine.explain.study import Study
-from apportion.engine.result import PartitionResult
 
 __all__ = ["command"]
 
@@ -47,11 +46,8 @@ def command(model: str, rules: tuple[str, ...], assignments: tuple[str, ...], js
     """Partition the program in MODEL.pt2 (written by torch.export.save) and print, for each backend, how many nodes
     it takes, in how many partitions, the bytes across their borders, and the reasons for the rest.
     """
-    target = None if json_file in (None, "-") else Path(str(json_file))
-    if target is not None:
-        files.refuse_unwritable(target)
-    if html_file is not None:
-        files.refuse_unwritable(Path(html_file))
+    files.refuse_targets({"--json": json_file, "--html": html_file}, [model, *rules])
+    is_quiet = files.STDOUT in (json_file, html_file)
     programs.import_modules(imports)
     rule_sets = settings.load(rules, assignments)
     with console.progress(f"reading {model}"):
@@ -59,28 +55,20 @@ def command(model: str, rules: tuple[str, ...], assignments: tuple[str, ...], js
     if decompose:
         with console.progress("decomposing"):
             program = decomposed(program, rule_sets)
+    tell_unmet(program, exclude, only)
     with console.progress("partitioning"):
         result = engine.partition(program, rule_sets, exclude=exclude, only=only, with_rules=with_rules,
                                   without_rules=without_rules)
-    _write(result, json_file, target)
+    if not is_quiet:
+        console.show(str(result.report))
+    if json_file is not None:
+        files.write_to(json_file, json.dumps(result.report.to_json(), indent=2) + "\n")
     chosen: dict[str, Any] = {"exclude": exclude, "only": only}
     chosen |= {"with_rules": with_rules, "without_rules": without_rules}
     changes = changes_of(rule_sets, assume, relax)
-    if changes != NOTHING and json_file != "-":
+    if changes != NOTHING and not is_quiet:
         show_difference(Study.of(program, rule_sets, **chosen).difference(changes))
     if html_file is not None:
-        text = page(Explainer.of(program, rule_sets, **chosen), title=Path(model).name, changes=changes)
-        files.write_text(Path(html_file), text)
-        console.note(f"note: wrote {html_file}")
+        files.write_to(html_file, page(Explainer.of(program, rule_sets, **chosen), title=Path(model).name,
+                                       changes=changes))
     return 1 if strict and result.report.left else 0
-
-
-def _write(result: PartitionResult, json_file: str | None, target: Path | None) -> None:
-    document: dict[str, Any] = result.report.to_json()
-    if json_file == "-":
-        click.echo(json.dumps(document, indent=2))
-        return
-    console.show(str(result.report))
-    if target is not None:
-        files.write_text(target, json.dumps(document, indent=2) + "\n")
-        console.note(f"note: wrote {target}")

@@ -30,7 +30,7 @@ def command(model: str, assume: tuple[str, ...], relax: tuple[str, ...], as_json
         after = Study.of(given.program, given.sets, **given.wishes)
         found = Difference(before, after.outcome(inputs.changes_of(given.sets, assume, relax)))
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=2))
+        click.echo(json.dumps({"schema": "apportion.difference/1", **found.to_json()}, indent=2))
     else:
         show_difference(found)
     return 0

@@ -97,10 +97,12 @@ def find_blockers(
 
     An op counts as claimed by a rule of one line at the end of the first file (or of the one of `backend`), so the
     invariants and limits of that file still hold. `together` is the largest number that is combined. Other arguments
-    are those of `partition`. Raises OptionError for unknown words.
+    are those of `partition`. Raises OptionError for unknown words, or a number below 1.
     """
     if by not in ORDERS:
         raise OptionError(f"`{by}` is no order; there are {', '.join(ORDERS)}")
+    if together < 1:
+        raise OptionError(f"{together} can't be combined; together is 1 or more")
     study = Study.of(program, rules, **arguments)
     explainer = Explainer.of(program, rules, **arguments)
     chosen = tuple(kinds)

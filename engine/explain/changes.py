@@ -104,7 +104,7 @@ def assumed(sets: Sequence[RuleSet], text: str) -> Changes:
     Raises OptionError with near names, or with the lines that the rule has.
     """
     name, dot, number = text.rpartition(".")
-    if not dot or not number.isdigit():
+    if not dot or not number.isdecimal():
         name, number = text, ""
     known = [c for one in sets for c in conditions(one) if c.kind in ("require", "invariant")]
     own = [c for c in known if c.owner == name]
@@ -123,7 +123,7 @@ def relaxed(sets: Sequence[RuleSet], text: str) -> Changes:
     A line with a key of the partition block (`min_nodes = 2`) lets that off. Raises OptionError as `assumed` does.
     """
     file, colon, number = text.rpartition(":")
-    if not colon or not number.isdigit():
+    if not file or not colon or not number.isdecimal():
         raise OptionError(f"`{text}` is no place; write it as FILE:LINE, acme.rules:12")
     line = int(number)
     known = [c for one in sets for c in conditions(one)]

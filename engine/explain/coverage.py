@@ -10,6 +10,7 @@ from typing import Any
 from attrs import asdict, frozen
 
 from apportion.engine.compile.rulesets import RuleSet
+from apportion.engine.errors import ApportionError
 from apportion.engine.explain.explaining import Explainer
 from apportion.engine.facts import is_kind
 from apportion.engine.facts.data import flops
@@ -88,8 +89,13 @@ def measure(
     try:
         return measure_program(prepare(model, sets), sets, Path(model).name, name)
     except Exception as problem:  # whatever a model of a zoo raises, the others go on
-        lines = str(problem).strip().splitlines() or [""]
-        return Measured(Path(model).name, name, problem=f"{type(problem).__name__}: {lines[0]}")
+        return Measured(Path(model).name, name, problem=_sentence(problem).removeprefix(f"{model}: "))
+
+
+def _sentence(problem: Exception) -> str:
+    """The first line of what an error says; of one that nobody foresaw with its class."""
+    line = (str(problem).strip().splitlines() or [""])[0]
+    return line if isinstance(problem, ApportionError) else f"{type(problem).__name__}: {line}"
 
 
 def coverage(

@@ -53,6 +53,61 @@ def test_unknown_names_end_with_status_2(here: Path, capsys: pytest.CaptureFixtu
         assert status == 2 and message in error, error
 
 
+@pytest.mark.parametrize(
+    ("command", "more", "message"),
+    [
+        ("blockers", ("-k", "0"), "0 is not in the range"),
+        ("blockers", ("-k", "-2"), "-2 is not in the range"),
+        ("blockers", ("--top", "0"), "0 is not in the range"),
+        ("blockers", ("--backend", "Strikt"), "did you mean `Strict`"),
+        ("explain", ("--html", ""), "--html: a file name is missing"),
+        ("explain", ("--html", "{here}"), "is a directory"),
+        ("explain", ("--dot", "{here}/no/where.dot"), "does not exist"),
+        ("explain", ("--html", "{here}/x", "--dot", "{here}/x"), "--html and --dot both write to"),
+        ("explain", ("--json", "-", "--html", "-"), "both write to standard output"),
+        ("explain", ("--html", "{here}/m.pt2"), "is read by the same command"),
+        ("partition", ("--json", "{here}/r.rules"), "is read by the same command"),
+        ("explain", ("--relax", "r.rules:²"), "write it as FILE:LINE"),
+        ("explain", ("--assume", ""), "there are binary"),
+        ("what-if", ("--relax", ":3"), "write it as FILE:LINE"),
+    ],
+)
+def test_odd_values_are_told(here: Path, capsys: pytest.CaptureFixture[str], command: str, more: tuple[str, ...],
+                             message: str) -> None:
+    before = (here / "m.pt2").read_bytes()
+    status, out, error = run(here, capsys, command, *(text.format(here=here) for text in more))
+    assert status == 2 and message in error and "internal error" not in error, error
+    assert out == "", "nothing is printed before"
+    assert (here / "m.pt2").read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["explain", "blockers", "what-if", "partition"])
+def test_a_program_that_is_cut_off(here: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    cut = here / "cut.pt2"
+    cut.write_bytes((here / "m.pt2").read_bytes()[:5000])
+    assert main([command, str(cut), "--rules", str(here / "r.rules")]) == 2
+    assert "cut.pt2: is cut off or damaged" in capsys.readouterr()[1]
+
+
+def test_patterns_that_mean_nothing_get_near_names(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, error = run(here, capsys, "explain", "--exclude", "bmmm", "--exclude", "bmm", "--node", "bmm")
+    assert status == 0 and error.count("note:") == 1
+    assert "`bmmm` is the name of no node, op or module of this program; did you mean `bmm`" in error
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "start"),
+    [("explain", "--json", "{"), ("explain", "--html", "<!doctype html>"), ("explain", "--dot", "digraph"),
+     ("explain", "--model-explorer", "{"), ("partition", "--json", "{"), ("partition", "--html", "<!doctype html>")],
+)
+def test_a_dash_is_standard_output(here: Path, capsys: pytest.CaptureFixture[str], command: str, option: str,
+                                   start: str) -> None:
+    status, out, _ = run(here, capsys, command, option, "-", "--relax", "r.rules:25")
+    assert status == 0 and out.startswith(start)
+    if start == "{":
+        json.loads(out)
+
+
 def test_blockers(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(here, capsys, "blockers", "-k", "2")
     assert status == 0 and "best together" in out and "aten.native_layer_norm.default" in out
@@ -66,6 +121,7 @@ def test_blockers(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_if(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(here, capsys, "what-if", "--assume", "product.25", "--json")
     data = json.loads(out)
+    assert data["schema"] == "apportion.difference/1"
     assert status == 0 and data["after"]["claimed"] > data["before"]["claimed"]
     assert len(data["gained"]) == data["after"]["claimed"] - data["before"]["claimed"] + len(data["lost"])
 
@@ -90,4 +146,8 @@ def test_docs_and_coverage(here: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main([*arguments, "--json"]) == 0
     assert len(json.loads(capsys.readouterr()[0])["results"]) == 2
     assert main(["coverage", str(here / "none.pt2"), "--rules", "xnnpack"]) == 1
-    assert "no such file" in capsys.readouterr()[1]
+    assert capsys.readouterr()[1] == "error: none.pt2: no such file or directory\n"
+    assert main(["docs", str(here / "r.rules"), "--html", "-"]) == 0
+    assert capsys.readouterr()[0].startswith("<!doctype html>")
+    assert main(["docs", str(here / "r.rules"), "--html", str(here / "r.rules")]) == 2
+    assert "is read by the same command" in capsys.readouterr()[1]

@@ -2,7 +2,8 @@
 
 Each model is lowered as far as the partitioner. XNNPACK's reasons are what its configs give to their loggers, at the
 level where they do (DEBUG). A reason is right if XNNPACK's own partitioner claims the node once the obstacle that the
-reason names, and it alone, is taken out of a copy of the graph. Results in the file are not made again.
+reason names, and it alone, is taken out of a copy of the graph. Where several stand in the way, the next one is asked
+for and taken out, too, and so on: right in the end is what is claimed then. Results in the file are not made again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import logging
 import operator
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,26 +24,28 @@ import torch
 from attrs import asdict, frozen
 
 from apportion import engine
+from tests.agreement.models import MODELS
 from tests.agreement.record import TAG, clean, record, theirs
 
 __all__ = ["Compared", "compare", "main"]
 
-MODELS = ("lstm", "bert", "llama_dynamic_sequence")
 _LOGGERS = "executorch.backends.xnnpack.partition"
 
 
 @frozen
 class Compared:
-    """Nodes left in one model; of those with a reason, of those where it is right, theirs and ours. `open` are texts
-    that name an obstacle for which nothing here knows how to take it away: they count as not right. `wrong` are nodes
-    that XNNPACK leaves all the same."""
+    """Nodes left in one model; of those with a reason, of those where it is right, and where it is right in the end,
+    theirs and ours. `open` are texts that name an obstacle for which nothing here knows how to take it away: they count
+    as not right. `wrong` are nodes that XNNPACK leaves all the same."""
 
     model: str
     left: int
     theirs: int
     theirs_right: int
+    theirs_in_the_end: int
     ours: int
     ours_right: int
+    ours_in_the_end: int
     open: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
 
@@ -78,34 +81,39 @@ def _listening() -> Iterator[dict[str, list[str]]]:
 def compare(name: str) -> Compared:
     """One model."""
     program = record(name, ()).program
+    nodes = [n for n in program.graph.nodes if n.op == "call_function" and n.target is not operator.getitem]
+    _, claimed = _theirs(program)
+    left = [n.name for n in nodes if n.name not in claimed]
+    counts: list[int] = []
+    unknown: dict[str, None] = {}
+    wrong: list[str] = []
+    for who, ask in (("XNNPACK", _theirs), ("apportion", _ours)):
+        said = ask(program)[0]
+        found = [_followed(program, node, said, ask) for node in left if node in said]
+        counts += [len(found), sum(f.steps == 1 for f in found), sum(f.steps > 0 for f in found)]
+        unknown |= {f.unknown: None for f in found if f.unknown}
+        wrong += [f"{who}: {f.node}: {f.said}" for f in found if f.steps == 0 and not f.unknown]
+    return Compared(name, len(left), *counts, tuple(unknown), tuple(wrong))
+
+
+Asked = tuple[dict[str, str], set[str]]
+"""What was said about each node, and the nodes that were claimed."""
+
+
+def _theirs(program: Any) -> Asked:
     clean(program)
     with _listening() as heard:
         theirs(()).partition(program)
-    nodes = [n for n in program.graph.nodes if n.op == "call_function" and n.target is not operator.getitem]
-    left = [n.name for n in nodes if TAG not in n.meta]
+    claimed = {n.name for n in program.graph.nodes if TAG in n.meta}
     clean(program)
-    ours = {r.node: r for r in engine.partition(program, "xnnpack").report.left}
+    return {node: texts[0] for node, texts in heard.items()}, claimed
+
+
+def _ours(program: Any) -> Asked:
+    """Our reasons; who claims a node is XNNPACK's word all the same."""
     clean(program)
-    unknown: dict[str, None] = {}
-
-    wrong: list[str] = []
-
-    def right(who: str, node: str, text: str) -> bool:
-        edit = next((edit for pattern, edit in _EDITS if re.search(pattern, text)), None)
-        if edit is None:
-            unknown[text] = None
-            return False
-        claimed = _claimed_after(program, node, edit)
-        if not claimed:
-            wrong.append(f"{who}: {node}: {text}")
-        return claimed
-
-    own = [node for node in left if heard.get(node)]
-    true = sum(right("XNNPACK", node, heard[node][0]) for node in own)
-    with_reason = [node for node in left if node in ours and ours[node].message]
-    ours_true = sum(right("apportion", node, _obstacle(ours[node])) for node in with_reason)
-    return Compared(name, len(left), len(own), true, len(with_reason), ours_true, tuple(unknown),
-                    tuple(wrong))
+    report = engine.partition(program, "xnnpack").report
+    return {reason.node: _obstacle(reason) for reason in report.left if reason.message}, _theirs(program)[1]
 
 
 def _obstacle(reason: Any) -> str:
@@ -114,13 +122,34 @@ def _obstacle(reason: Any) -> str:
     return "no rule names" if reason.kind == "no rule" else f"{reason.kind}: {reason.condition} ({because})"
 
 
-def _claimed_after(program: Any, name: str, edit: Callable[[Any, Any], None]) -> bool:
-    changed = _copied(program)
-    node = next(n for n in changed.graph.nodes if n.name == name)
-    edit(changed, node)
-    with _listening():
-        theirs(()).partition(changed)
-    return TAG in node.meta
+@frozen
+class _Followed:
+    """The reason of a node, and in how many steps what is named led to a claim: 0 if it never did."""
+
+    node: str
+    said: str
+    steps: int
+    unknown: str = ""
+
+
+_MOST = 4
+"""So many obstacles are taken away one after the other."""
+
+
+def _followed(program: Any, name: str, reasons: Mapping[str, str], ask: Callable[[Any], Asked]) -> _Followed:
+    said: list[str] = []
+    changed = program
+    while name in reasons and reasons[name] not in said and len(said) < _MOST:
+        said.append(reasons[name])
+        edit = next((edit for pattern, edit in _EDITS if re.search(pattern, said[-1])), None)
+        if edit is None:
+            return _Followed(name, said[0], 0, said[-1])
+        changed = _copied(changed)
+        edit(changed, next(n for n in changed.graph.nodes if n.name == name))
+        reasons, claimed = ask(changed)
+        if name in claimed:
+            return _Followed(name, said[0], len(said))
+    return _Followed(name, said[0], 0)
 
 
 def _copied(program: Any) -> Any:
@@ -232,25 +261,35 @@ _EDITS: tuple[tuple[str, Callable[[Any, Any], None]], ...] = (
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", default=MODELS)
+    parser.add_argument("models", nargs="*", default=list(MODELS))
     parser.add_argument("--file", type=Path, help="keep results there")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     known = json.loads(given.file.read_text()) if given.file is not None and given.file.exists() else {}
-    print(f"{'model':26} {'left':>5}  {'XNNPACK: reason':>15} {'right':>6}  {'apportion: reason':>17} {'right':>6}")
+    head = f"{'reason':>10} {'right':>6} {'in the end':>11}"
+    print(f"{'':26} {'':>5}  {'XNNPACK':>29}  {'apportion':>29}\n{'model':26} {'left':>5}  {head}  {head}")
     for name in given.models:
         if name not in known:
             known[name] = asdict(compare(name))
             if given.file is not None:
                 given.file.write_text(json.dumps(known, indent=1))
         one = known[name]
-        print(f"{name:26} {one['left']:5}  {one['theirs']:15} {one['theirs_right']:6}  {one['ours']:17} "
-              f"{one['ours_right']:6}", flush=True)
-        for text in one.get("wrong", ()):
+        print(_row(name, one), flush=True)
+        for text in one["wrong"]:
             print(f"    not right: {text}")
         for text in one["open"]:
             print(f"    nothing known takes away: {text}")
+    print(_row("all", {key: sum(known[name][key] for name in given.models) for key in _COUNTS}))
     return 0
+
+
+_COUNTS = ("left", "theirs", "theirs_right", "theirs_in_the_end", "ours", "ours_right", "ours_in_the_end")
+
+
+def _row(name: str, counts: Mapping[str, Any]) -> str:
+    left, *rest = (counts[key] for key in _COUNTS)
+    halves = [f"{a:10} {b:6} {c:11}" for a, b, c in (rest[:3], rest[3:])]
+    return f"{name:26} {left:5}  {'  '.join(halves)}"
 
 
 if __name__ == "__main__":
