@@ -12,6 +12,7 @@ from apportion.engine.candidates import Attempts, Match, Matcher
 from apportion.engine.compile.rulesets import RuleSet
 from apportion.engine.errors import ApportionError
 from apportion.engine.facts import ProgramFacts, Value
+from apportion.engine.lint.domains import Choice
 from apportion.engine.lint.label import labelled
 from apportion.engine.lint.model import RuleFile, RuleModel
 from apportion.engine.lint.skeleton import Skeleton
@@ -24,6 +25,11 @@ from apportion.grammar import tree
 __all__ = ["Confirmed", "candidates", "matches", "under_options"]
 
 TURNS = 6
+
+_FILLS = (0, 1, -1)
+"""What constants hold, in turn, where a rule asks for their data."""
+
+_STATE = Choice(frozenset({"parameter", "buffer", "constant", "attribute"}))
 
 
 @frozen(eq=False)
@@ -60,9 +66,19 @@ def candidates(
             if box is None:
                 break
             try:
-                yield draw(skeleton, Box(dict(box.domains)), options, metas, turn)
+                found = Box(dict(box.domains))
+                fill = _FILLS[turn % len(_FILLS)] if _with_data(leaf, found) else None
+                yield draw(skeleton, found, options, metas, turn, fill)
             except Refused:
                 continue
+
+
+def _with_data(leaf: Leaf, box: Box) -> bool:
+    """Does a rule ask for the data of a constant? Then what it asks of becomes one, where it can."""
+    asked = [o for o in leaf.opens if o.reason == "data"]
+    for path in {path for o in asked for path in o.variables}:
+        box.narrow(path, _STATE)
+    return bool(asked)
 
 
 def under_options(file: RuleFile, options: Mapping[str, Any]) -> RuleSet | None:

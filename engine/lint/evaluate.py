@@ -15,7 +15,20 @@ from apportion.engine.compile.dtypes import DTYPES
 from apportion.engine.compile.scope import Scope
 from apportion.engine.lint import symbols
 from apportion.engine.lint.domains import Choice, Numbers, shown
-from apportion.engine.lint.formulas import FALSE, TRUE, And, Formula, In, Poly, both, either, negated
+from apportion.engine.lint.formulas import (
+    FALSE,
+    TRUE,
+    And,
+    Formula,
+    In,
+    Poly,
+    both,
+    either,
+    equal,
+    has_open,
+    negated,
+    variables,
+)
 from apportion.engine.lint.functions import FUNCTIONS, constant
 from apportion.engine.lint.skeleton import Skeleton, Symbol
 from apportion.engine.lint.terms import (
@@ -655,10 +668,24 @@ def _possible(reader: Reader, expr: tree.Call, env: Environment) -> Cond:
     if isinstance(argument, tree.Comprehension):
         return Cond(TRUE, FALSE)
     inner = reader.condition(argument, env)
-    # True unless known to be false. Where the sizes are numbers that is the condition itself; where they vary it may
-    # hold although it is not known to, which is left open.
-    left = open_condition(f"possible {inner.true}", reason="possible")
-    return Cond(either(inner.true, left.true), inner.false)
+    # True unless known to be false. Where the sizes are numbers that is the condition itself; where they vary, or where
+    # it is neither, it may hold although it is not known to, which is left open.
+    left = open_condition(f"possible {inner.true}", reason="possible").true
+    return Cond(either(inner.true, both(left, *_unknown(inner))), inner.false)
+
+
+def _unknown(condition: Cond) -> list[Formula]:
+    """When a condition may be unknown; nothing where that can't be said."""
+    paths = variables(condition.true) | variables(condition.false)
+    if has_open(condition.true) or has_open(condition.false):
+        return []
+    if not all("/shape[" in path or path.rpartition("/")[2] in _ALWAYS_KNOWN for path in paths):
+        return []
+    varying = [equal(f"{path.rpartition('/')[0]}/symbolic", [True]) for path in sorted(paths) if "/shape[" in path]
+    return [either(both(negated(condition.true), negated(condition.false)), *varying)]
+
+
+_ALWAYS_KNOWN = frozenset({"dtype", "rank", "op", "origin", "present"})
 
 
 _FORMS: Mapping[str, Callable[[Reader, tree.Call, Environment], Any]] = {

@@ -26,6 +26,7 @@ __all__ = [
     "compared",
     "either",
     "equal",
+    "has_open",
     "negated",
     "variables",
 ]
@@ -230,6 +231,11 @@ def variables(formula: Formula) -> frozenset[str]:
             return frozenset().union(*map(variables, formula.parts))
         case _:
             return frozenset()
+
+
+def has_open(formula: Formula) -> bool:
+    """Is a part of it open?"""
+    return isinstance(formula, Open) or isinstance(formula, And | Or) and any(map(has_open, formula.parts))
 
 
 _HOLDS = {"==": lambda d: d == 0, "!=": lambda d: d != 0, "<=": lambda d: d <= 0}

@@ -7,8 +7,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from attrs import evolve
+
 from apportion.engine.lint.domains import Numbers
 from apportion.engine.lint.formulas import Formula, In, Poly, both, compared, either
+from apportion.engine.lint.skeleton import Symbol
 from apportion.engine.lint.terms import (
     UNDEFINED,
     Blur,
@@ -283,6 +286,19 @@ def _named(name: str) -> Callable[..., Any]:
     return compute
 
 
+def _data(name: str) -> Callable[..., Any]:
+    """What the data of a constant says: open until a candidate with data is tried."""
+
+    def compute(reader: Reader, *terms: Any) -> Any:
+        found = _blur(name, *terms)
+        if not isinstance(found, Blur) or found.reason != "fragment":
+            return found
+        origins = frozenset(f"{term.place}/origin" for term in terms if isinstance(term, Symbol))
+        return evolve(found, reason="data", variables=origins)
+
+    return compute
+
+
 def _symmetric(name: str) -> Callable[..., Any]:
     def compute(reader: Reader, *terms: Any) -> Any:
         return _blur(name, *sorted(terms, key=key_of))
@@ -314,9 +330,9 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "broadcastable": _symmetric("broadcastable"),
     "depends_on": _named("depends_on"),
     "same_qparams": _symmetric("same_qparams"),
-    "min_value": _named("min_value"),
-    "max_value": _named("max_value"),
-    "all_zero": _named("all_zero"),
+    "min_value": _data("min_value"),
+    "max_value": _data("max_value"),
+    "all_zero": _data("all_zero"),
     "flops": _named("flops"),
 }
 """Every operator and function by name; each takes the reader and terms."""

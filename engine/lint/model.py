@@ -57,6 +57,7 @@ class Instance:
     claim: Claim
     choice: int
     environment: Environment
+    way: int = -1
     _conditions: dict[int, Condition] = field(factory=dict, init=False, repr=False)
 
     @property
@@ -166,9 +167,11 @@ class RuleModel:
 
     def lay(self, skeleton: Skeleton, root: str, *, loose: bool = False) -> Iterator[Instance]:
         """Every way in which the pattern fits with its root at `root`; `loose` as `place.lay` has it."""
+        way = 0
         for index, choice in enumerate(self.pattern.choices):
             for laid, claim in self._laid(choice, skeleton, root, loose):
-                yield Instance(self, laid, claim, index, self.environment(laid, claim))
+                yield Instance(self, laid, claim, index, self.environment(laid, claim), way)
+                way += 1
 
     def _laid(
         self, choice: PatternChoice, skeleton: Skeleton, root: str, loose: bool

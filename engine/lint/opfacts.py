@@ -259,6 +259,22 @@ def _comparison(node: _Node) -> Iterator[Any]:
     yield _always(In(node.of("", "dtype"), Choice(frozenset({torch.bool}))))
 
 
+def _resized(argument: str) -> Callable[[_Node], Iterator[Any]]:
+    """The sizes of the result are written in the call, or -1 for one that follows from the others."""
+
+    def facts(node: _Node) -> Iterator[Any]:
+        rank = node.of("", "rank")
+        length = compared(_path(rank), "==", _path(node.length(argument)))
+        yield frozenset({rank, node.length(argument)}), lambda reader: length
+        for i in range(5):
+            size, written = node.of("", f"shape[{i}]"), node.item(argument, i)
+            open_ = In(written, Numbers.of(-math.inf, -1))
+            kept = Or((open_, compared(_path(size), "==", _path(written))))
+            yield frozenset({size}), (lambda f: lambda reader: f)(kept)
+
+    return facts
+
+
 _FLOATING = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh "
     "atanh sigmoid erf erfc abs".split()
@@ -289,6 +305,8 @@ _FAMILIES: Mapping[str, Callable[[_Node], Iterator[Any]]] = {
     "linear": _linear,
     "_softmax": _softmax,
     "_log_softmax": _softmax,
+    **dict.fromkeys(("view", "_unsafe_view", "expand"), _resized("size")),
+    "reshape": _resized("shape"),
     **dict.fromkeys(_ARITHMETIC, _binary),
     **dict.fromkeys(_BOOLEAN, _comparison),
     **dict.fromkeys(_FLOATING, _floating),

@@ -275,7 +275,9 @@ def covered(inner: RuleModel, outer: Sequence[RuleModel]) -> bool:
     if inner.is_cut or any(rule.is_cut or rule.has_given for rule in outer):
         return False
     for instance in inner.instances:
-        if instance.skeleton.relaxed and len(instance.claim.nodes) > 1:
+        if instance.skeleton.relaxed and len(instance.claim.nodes) > 1 and not any(
+            _alike(other, instance) for rule in outer for other in rule.instances
+        ):
             return False
         problem = Problem(instance.skeleton, disjoint=inner.file.disjoint)
         problem.conditions = [*structure(instance.skeleton), *conditions_of(instance, instance.skeleton)]
@@ -294,7 +296,7 @@ def _missed(rule: RuleModel, instance: Instance, several: bool) -> Condition | N
     """That no way of a rule claims what an instance of another does; None where that can't be said."""
     ways: list[Condition] = []
     for other in rule.instances:
-        if other.nodes != instance.nodes or other.skeleton.relaxed:
+        if other.nodes != instance.nodes or other.skeleton.relaxed and not _alike(other, instance):
             continue
         if any(not p.endswith(tuple(f".out{i}" for i in range(8))) for p in other.skeleton.alias):
             if other.skeleton.alias != instance.skeleton.alias:
@@ -305,14 +307,25 @@ def _missed(rule: RuleModel, instance: Instance, several: bool) -> Condition | N
     if not ways:
         return None
 
+    asked = conditions_of(instance, instance.skeleton)
+
     def condition(reader: Reader) -> Formula:
-        parts = []
-        for way in ways:
-            formula = way(reader)
-            parts.append(_unheld(formula, several))
-        return both(*parts)
+        held = frozenset(part for one in asked for part in _parts(one(reader)))
+        return both(*(_unheld(way(reader), several, held) for way in ways))
 
     return condition
+
+
+def _alike(one: Instance, other: Instance) -> bool:
+    """Are they the same way of patterns that are written alike? Then what is left open of one is that of the other."""
+    first, second = one.rule, other.rule
+    if first.file is not second.file or first.has_given or second.has_given:
+        return False
+    return one.way == other.way and _written(first) == _written(second)
+
+
+def _written(rule: RuleModel) -> list[str]:
+    return rule.match.span.text.split()
 
 
 def _holds(other: Instance, instance: Instance) -> Condition:
@@ -336,14 +349,21 @@ def _holds(other: Instance, instance: Instance) -> Condition:
     return condition
 
 
-def _unheld(formula: Formula, several: bool) -> Formula:
+def _parts(formula: Formula) -> tuple[Formula, ...]:
+    return formula.parts if isinstance(formula, And) else (formula,)
+
+
+def _unheld(formula: Formula, several: bool, held: frozenset[Formula] = frozenset()) -> Formula:
     """That a formula does not hold. Sizes may be symbols: then a disjunction of conditions on them can be unknown
-    although one of them is true of every number, so a value that is symbolic escapes."""
+    although one of them is true of every number, so a value that is symbolic escapes. What is `held` can't be the
+    part that does not."""
+    parts = [part for part in _parts(formula) if part not in held]
     escapes: list[Formula] = []
-    for part in formula.parts if isinstance(formula, And) else (formula,):
+    for part in parts:
         if several or isinstance(part, Or):
             sizes = {v for v in variables(part) if "/shape[" in v}
             escapes.extend(equal(f"{v.partition('/')[0]}/symbolic", [True]) for v in sizes)
-    if isinstance(formula, Open) or formula == TRUE:
-        return negated(formula)
-    return either(negated(formula), *escapes)
+    left = both(*parts)
+    if isinstance(left, Open) or left == TRUE:
+        return negated(left)
+    return either(negated(left), *escapes)

@@ -14,9 +14,9 @@ from apportion.engine.compile.scope import BUDGET_SLOT
 from apportion.engine.facts import normalise_literal
 from apportion.engine.lint import symbols
 from apportion.engine.lint.domains import Numbers
-from apportion.engine.lint.formulas import FALSE, TRUE, Formula, In, both, equal
+from apportion.engine.lint.formulas import FALSE, TRUE, Formula, In, Poly, both, equal
 from apportion.engine.lint.skeleton import Claim, Conflict, Skeleton, Symbol
-from apportion.engine.lint.terms import UNDEFINED, Blur, Undefined, compare_terms
+from apportion.engine.lint.terms import UNDEFINED, Blur, LongList, Undefined, compare_terms, key_of
 from apportion.engine.ops import COMMUTATIVE, Op
 from apportion.engine.values import Unknown
 
@@ -135,7 +135,7 @@ def _unified(one: Target, other: Target, state: _State) -> bool:
     pair = (one, other)
     if any(isinstance(t, _Item) for t in pair) and any(_is_made(t, state) for t in pair):
         return False  # what an op makes is no number
-    if isinstance(one, _Item) or isinstance(other, _Item) or not isinstance(one, Symbol | Undefined):
+    if any(isinstance(t, _Item | _Inputs) for t in pair) or not isinstance(one, Symbol | Undefined):
         state.ask(_equals(one, other))
         return True
     return not isinstance(one, Symbol) and not isinstance(other, Symbol)
@@ -164,7 +164,7 @@ class _Item:
 def _value(target: Target, reader: Any) -> Any:
     if isinstance(target, Symbol):
         return Symbol(reader.skeleton.find(target.place), target.kind)
-    return target(reader) if isinstance(target, _Item) else target
+    return target(reader) if isinstance(target, _Item | _Inputs) else target
 
 
 def _equals(one: Target, other: Target) -> Conditions:
@@ -530,8 +530,8 @@ def _list(term: p.ListTerm, target: Target, state: _State, k: int | None) -> Ite
         if term.rest is None:
             state.ask(lambda reader: _has_length(reader, target, len(values)))
         else:
-            state.skeleton.relaxed = True
-            _bind_list(term.rest, Blur("rest of a list"), state)
+            state.ask(lambda reader: _is_longer(reader, target, len(values)))
+            _bind_rest(term.rest, target, len(values), state)
         yield from _all(list(zip(term.items, values, strict=True)), state, k)
         return
     if not isinstance(target, Symbol) or target.kind != "list":
@@ -542,9 +542,35 @@ def _list(term: p.ListTerm, target: Target, state: _State, k: int | None) -> Ite
     low = len(items)
     following.ask(_length(place, Numbers.of(low, 64 if term.rest is not None else low)))
     if term.rest is not None:
-        following.skeleton.relaxed = True
-        _bind_list(term.rest, Blur(f"rest of {place}"), following)
+        _bind_rest(term.rest, Symbol(place, "list"), low, following)
     yield from _all(list(zip(term.items, items, strict=True)), following, k)
+
+
+def _bind_rest(each: p.EachTerm, whole: Target, start: int, state: _State) -> None:
+    """`*TERM` at the end of a list; only of a plain variable is it known what it holds."""
+    if isinstance(each.term, p.VariableTerm | p.AnyTerm):
+        _bind_list(each, _Rest(whole, start), state)
+    else:
+        state.skeleton.relaxed = True
+        _bind_list(each, Blur(f"rest of a list of {state.claim.root}"), state)
+
+
+class _Rest(_Inputs):
+    """The items of a list from `start` on, read when its conditions are."""
+
+    __slots__ = ("start", "whole")
+
+    def __init__(self, whole: Target, start: int) -> None:
+        super().__init__("", ())
+        self.whole, self.start = whole, start
+
+    def __call__(self, reader: Any) -> Any:
+        """Its list."""
+        items = symbols.plain(reader, _value(self.whole, reader))
+        if isinstance(items, LongList) and self.start <= len(items.first):
+            length = items.length.plus(Poly((), -self.start))
+            return LongList(items.first[self.start:], items.last, length, f"{items.key}[{self.start}:]")
+        return items[self.start:] if isinstance(items, tuple) else Blur(f"{key_of(items)}[{self.start}:]")
 
 
 class _ListItem(_Item):
@@ -565,6 +591,11 @@ class _ListItem(_Item):
 def _has_length(reader: Any, target: _Item, length: int) -> Formula:
     items = target(reader)
     return TRUE if isinstance(items, tuple) and len(items) == length else FALSE
+
+
+def _is_longer(reader: Any, target: _Item, length: int) -> Formula:
+    items = target(reader)
+    return FALSE if isinstance(items, tuple) and len(items) < length else TRUE
 
 
 def _through(term: p.ThroughTerm, target: Target, state: _State, k: int | None) -> Iterator[_State]:

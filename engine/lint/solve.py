@@ -198,6 +198,7 @@ class Problem:
             if turn % 8 == 0:  # `a < b` and `b < a` push each other up a step at a time; their difference tells at once
                 self._check_differences()
         self._check_differences()
+        self._check_sums()
         return fork
 
     def _wake(self) -> bool:
@@ -477,6 +478,31 @@ class Problem:
                 return
         if edges:
             raise Contradiction
+
+
+    def _check_sums(self) -> None:
+        """Comparisons of one sum of paths, or of its negative, with different numbers: they must leave some value."""
+        left: dict[tuple[tuple[tuple[str, ...], float], ...], Numbers] = {}
+        for compare in self.compares:
+            terms, constant = compare.poly.terms, compare.poly.constant
+            sign = 1 if terms[0][1] > 0 else -1
+            if sign < 0:
+                terms = tuple((monomial, -coefficient) for monomial, coefficient in terms)
+            met = left.get(terms, _ANY_NUMBER).meet(_values(compare.op, sign, -sign * constant))
+            if met.empty:
+                raise Contradiction
+            left[terms] = met
+
+
+def _values(op: str, sign: int, bound: float) -> Numbers:
+    """The values of a sum that `op` allows against `bound`."""
+    if op == "!=":
+        return Numbers(excluded=frozenset({bound}), whole=False)
+    low, high = (bound, bound) if op == "==" else (-math.inf, bound) if sign > 0 else (bound, math.inf)
+    return Numbers(low, high, whole=False)
+
+
+_ANY_NUMBER = Numbers(whole=False)
 
 
 def _merged(formula: Formula) -> Formula:

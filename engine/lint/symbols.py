@@ -9,6 +9,7 @@ import torch
 from attrs import frozen
 
 from apportion.engine.compile.scope import Scope
+from apportion.engine.facts.control_flow import CONTROL_FLOW
 from apportion.engine.lint.domains import Choice, Numbers
 from apportion.engine.lint.formulas import FALSE, TRUE, Formula, In, Poly, both, either, equal, negated
 from apportion.engine.lint.opfacts import KEPT, kept_from
@@ -292,6 +293,19 @@ def _agreed(reader: Reader, place: str, schemas: list[Op], ask: Callable[[Op], A
     raise Fork([In(f"{place}/op", Choice(frozenset(names))) for names in groups.values()])
 
 
+def _subgraphs(reader: Reader, place: str) -> Any:
+    schemas = _schemas(reader, place)
+    count = None if schemas is None else _agreed(reader, place, schemas, _branches_of)
+    if count is None:
+        return Blur(f"{place}.subgraphs")
+    return tuple(Blur(f"{place}.subgraphs[{i}]") for i in range(count))
+
+
+def _branches_of(op: Op) -> int:
+    known = CONTROL_FLOW.get(op.base) if op.style == "higher_order" else None
+    return 0 if known is None else len(known.branches)
+
+
 def _fixed_pick(name: str) -> Callable[[Reader, str], Any]:
     return lambda reader, place: reader.pick(f"{place}/{name}")
 
@@ -317,7 +331,7 @@ _ATTRIBUTES: Mapping[str, Callable[[Reader, str], Any]] = {
     "strides": _blurred("strides"),
     "storage_offset": _blurred("storage_offset"),
     "dim_order": _blurred("dim_order"),
-    "subgraphs": _blurred("subgraphs"),
+    "subgraphs": _subgraphs,
 }
 
 

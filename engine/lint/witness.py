@@ -55,13 +55,23 @@ class Drawing:
     text: str
 
 
-def draw(skeleton: Skeleton, box: Box, options: Mapping[str, Any], metas: Mapping[str, str], turn: int = 0) -> Drawing:
-    """A graph for a box. Raises Refused."""
-    artist = _Artist(skeleton, box, metas, turn)
+def draw(
+    skeleton: Skeleton, box: Box, options: Mapping[str, Any], metas: Mapping[str, str], turn: int = 0,
+    fill: int | None = None,
+) -> Drawing:
+    """A graph for a box; its constants have data with `fill`, all of that number. Raises Refused."""
+    artist = _Artist(skeleton, box, metas, turn, fill)
     roots = [place for place in skeleton.ops if not any(place in kids for kids in _children(skeleton).values())]
     for place in roots or list(skeleton.ops):
         artist.node(place)
     return artist.finish(_options(box, options))
+
+
+def _filled(fake: torch.Tensor, value: int) -> torch.Tensor:
+    """A tensor of the same kind with data; small, and of a number that its dtype has. Raises Refused."""
+    if fake.numel() > 2**20 or value < 0 and not (fake.dtype.is_signed and fake.dtype != torch.bool):
+        raise Refused("constants with such data")
+    return torch.full(tuple(fake.shape), value, dtype=fake.dtype)
 
 
 def _children(skeleton: Skeleton) -> dict[str, set[str]]:
@@ -99,12 +109,14 @@ class _Artist:
     box: Box
     metas: Mapping[str, str]
     turn: int
+    fill: int | None = None
     graph: fx.Graph = field(factory=fx.Graph)
     root: torch.nn.Module = field(factory=torch.nn.Module)
     made: dict[str, Any] = field(factory=dict)
     lines: list[str] = field(factory=list)
     texts: dict[str, str] = field(factory=dict)
     mode: FakeTensorMode = field(init=False)
+    written: list[fx.Node] = field(factory=list)
     inputs: int = 0
     symbols: int = 0
     first: Any = None
@@ -144,6 +156,8 @@ class _Artist:
         if place in self.made:
             return self.made[place]  # type: ignore[no-any-return]
         self.made[place] = None
+        if self.domain(f"{place}/op").single == ("higher_order.cond",):
+            return self.branching(place)
         target, op = self.choose(place)
         args, kwargs, texts = [], {}, []
         for argument in op.arguments:
@@ -163,6 +177,26 @@ class _Artist:
         name = f"n{len(self.lines)}"
         self.texts[place] = name
         self.lines.append(f"{op.name}({', '.join(texts)})")
+        return node
+
+    def branching(self, place: str) -> fx.Node:
+        """A `cond` of two branches that hand on their operand."""
+        predicate, operand = (self.graph.placeholder(name) for name in ("predicate", "operand"))
+        with self.mode:
+            predicate.meta["val"], operand.meta["val"] = torch.empty((), dtype=torch.bool), torch.empty(2, 2)
+        branches = []
+        for name in ("true_branch", "false_branch"):
+            graph = fx.Graph()
+            given = graph.placeholder("given")
+            given.meta["val"] = operand.meta["val"]
+            graph.output((given,))
+            setattr(self.root, name, fx.GraphModule(torch.nn.Module(), graph))
+            branches.append(self.graph.get_attr(name))
+        node = self.graph.call_function(torch.ops.higher_order.cond, (predicate, *branches, (operand,)))
+        node.meta["val"] = (operand.meta["val"],)
+        self.mark(place, node)
+        self.made[place], self.texts[place] = node, f"n{len(self.lines)}"
+        self.lines.append("higher_order.cond(bool[], float32[2,2] as it is, float32[2,2] as it is)")
         return node
 
     def asked(self, place: str, name: str) -> bool:
@@ -206,7 +240,7 @@ class _Artist:
                 *outer, last = path.split(".")
                 for part in outer:
                     spot = spot.setdefault(part, {})
-                spot[last] = self.pick(var, [True, 1])
+                spot[last] = self.pick(var, [1] if isinstance(self.domain(var), Numbers) else [True])
         module = self.box.domains.get(f"{place}/module")
         if module is not None and module.single:
             node.meta["nn_module_stack"] = {"m": (str(module.single[0]), "torch.nn.Module")}
@@ -269,22 +303,30 @@ class _Artist:
         origin = str(self.pick(f"{place}/origin", ["user", "attribute", "constant", "parameter", "buffer"]))
         self.inputs += 1
         word = ""
-        if origin in ("user", "mutable_buffer"):
+        if origin == "user":
             made = self.graph.placeholder(f"input_{self.inputs}")
         else:
-            name = f"constant_{self.inputs}"
-            if origin == "parameter":
-                self.root.register_parameter(name, torch.nn.Parameter(fake, requires_grad=False))
-            elif origin == "buffer":
-                self.root.register_buffer(name, fake)
-            else:
-                setattr(self.root, name, fake)
-            made, word = self.graph.get_attr(name), "constant "
+            made, word = self.state(origin, fake), "constant "
         made.meta["val"] = fake
+        if origin == "mutable_buffer":
+            word = "a buffer that is written, "
+            self.written.append(made)
         self.mark(place, made)
         self.made[place] = made
         self.texts[place] = f"{word}{shown(dtype)}[{','.join(text_shape)}]"
         return made, self.texts[place]
+
+    def state(self, origin: str, fake: torch.Tensor) -> fx.Node:
+        """A stored tensor, with data where that is asked for."""
+        name = f"constant_{self.inputs}"
+        data = fake if self.fill is None else _filled(fake, self.fill)
+        if origin == "parameter":
+            self.root.register_parameter(name, torch.nn.Parameter(data, requires_grad=False))
+        elif origin in ("buffer", "mutable_buffer"):
+            self.root.register_buffer(name, data)
+        else:
+            setattr(self.root, name, data)
+        return self.graph.get_attr(name)
 
     def _turned_dtype(self, place: str) -> Any:
         if self.first is not None:
@@ -297,6 +339,9 @@ class _Artist:
 
     def sizes(self, place: str, index: int, rank: int) -> list[int]:
         found = list(_SIZES[self.turn % len(_SIZES)])
+        weight = self.made.get(f"{place.removesuffix('.bias')}.weight") if place.endswith(".bias") else None
+        if isinstance(weight, fx.Node) and rank == 1:
+            return [weight.meta["val"].shape[0], *found]
         if self.first is not None and len(self.first[1]) == rank:
             return [self.first[1][index], *found]
         return found
@@ -379,6 +424,8 @@ class _Artist:
                   and p[len(child) + 2:].split("]")[0].isdigit()]
         wanted = [max(placed) + 1] if placed else [len(guess)] if guess is not None and not tensors else [2, 1]
         length = int(self.pick(f"{child}/len:len", wanted))
+        if name in ("size", "shape") and guess and len(guess) != length and length:
+            guess = [1] * (length - 1) + [math.prod(guess)]
         values, texts = [], []
         for i in range(length):
             if tensors:
@@ -415,6 +462,8 @@ class _Artist:
     def finish(self, options: Mapping[str, Any]) -> Drawing:
         """Users that the box asks for, and the output."""
         outputs: list[fx.Node] = []
+        for buffer in self.written:
+            self.graph.call_function(torch.ops.aten.zero_.default, (buffer,)).meta["val"] = buffer.meta["val"]
         for place, node in list(self.made.items()):
             if not isinstance(node, fx.Node):
                 continue
@@ -432,14 +481,18 @@ class _Artist:
         domain = self.domain(f"{place}/users")
         fewest = domain.low if isinstance(domain, Numbers) else 0
         while len(node.users) < min(fewest, 16):
-            extra = self.graph.call_function(torch.ops.aten.clone.default, (node,))
-            extra.meta["val"] = self.run(torch.ops.aten.clone.default, [node], {})
+            used = node
+            if isinstance(node.meta["val"], (tuple, list)):
+                used = self.graph.call_function(operator.getitem, (node, 0))
+                used.meta["val"] = node.meta["val"][0]
+            extra = self.graph.call_function(torch.ops.aten.clone.default, (used,))
+            extra.meta["val"] = self.run(torch.ops.aten.clone.default, [used], {})
 
     def text(self) -> str:
         """A single call, or a block of named ones."""
-        if len(self.lines) == 1:
-            return self.lines[0]
-        return "{ " + "  ".join(f"n{i} = {line}" for i, line in enumerate(self.lines)) + " }"
+        calls = self.lines[0] if len(self.lines) == 1 else (
+            "{ " + "  ".join(f"n{i} = {line}" for i, line in enumerate(self.lines)) + " }")
+        return calls if self.fill is None else f"{calls} where the constants are all {self.fill}"
 
 
 _PICKED = frozenset({"bool", "ScalarType", "str", "Device", "Layout", "MemoryFormat", "SymBool", "Generator"})
