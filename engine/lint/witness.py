@@ -340,8 +340,9 @@ class _Artist:
     def sizes(self, place: str, index: int, rank: int) -> list[int]:
         found = list(_SIZES[self.turn % len(_SIZES)])
         weight = self.made.get(f"{place.removesuffix('.bias')}.weight") if place.endswith(".bias") else None
-        if isinstance(weight, fx.Node) and rank == 1:
-            return [weight.meta["val"].shape[0], *found]
+        sizes = getattr(weight.meta["val"], "shape", ()) if isinstance(weight, fx.Node) else ()
+        if sizes and isinstance(sizes[0], int) and rank == 1:
+            return [sizes[0], *found]
         if self.first is not None and len(self.first[1]) == rank:
             return [self.first[1][index], *found]
         return found
