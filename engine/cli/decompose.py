@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch.export import ExportedProgram
 
-from apportion.engine.cli.console import CommandError
 from apportion.engine.compile.rulesets import RuleSet
-from apportion.engine.lowering.whole import kept_whole
+from apportion.engine.lowering.whole import decompose, prepare
 from apportion.engine.partitioner import RulesPartitioner
 
 __all__ = ["decomposed"]
@@ -19,15 +17,6 @@ def decomposed(program: ExportedProgram, rules: Sequence[RuleSet]) -> ExportedPr
     """The program after torch's decompositions; an op of which the rules claim some node is kept whole everywhere, so
     that the nodes that they don't claim are reported under the name that the rules use.
 
-    Raises CommandError where torch can't decompose the program.
+    Raises ProgramError where torch can't decompose the program.
     """
-    table = torch.export.default_decompositions()
-    if rules:
-        for op in kept_whole(program, RulesPartitioner(tuple(rules))):
-            table.pop(op, None)
-    try:
-        result: ExportedProgram = program.run_decompositions(table)
-        return result
-    except Exception as problem:
-        lines = str(problem).strip().splitlines() or [type(problem).__name__]
-        raise CommandError(f"torch can't decompose this program: {lines[0]} (--as-it-is goes on without)") from problem
+    return prepare(program, RulesPartitioner(tuple(rules))) if rules else decompose(program)

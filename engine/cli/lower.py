@@ -8,9 +8,8 @@ import click
 
 from apportion import engine
 from apportion.engine.cli import console, files, programs, settings
-from apportion.engine.cli.decompose import decomposed
 from apportion.engine.lowering.sizes import size_report
-from apportion.engine.lowering.whole import kept_whole, rest_decomposed
+from apportion.engine.result import PartitionResult
 
 __all__ = ["command"]
 
@@ -43,20 +42,26 @@ def command(model: str, rules: tuple[str, ...], output: str, assignments: tuple[
     rule_sets = settings.load(rules, assignments)
     with console.progress(f"reading {model}"):
         program = programs.load_program(model)
-    whole = program
-    if decompose:
-        with console.progress("decomposing"):
-            program = decomposed(program, rule_sets)
-    with console.progress("partitioning"):
-        result = engine.partition(program, rule_sets, exclude=exclude, only=only)
-    console.show(str(result.report))
-    if strict and result.report.left:
-        return 1
-    with console.progress(f"compiling {len(result.partitions)} partitions"):
-        lowered = engine.to_backend(program, result, fallback=fallback)
-        if decompose and result.report.left:
-            lowered = rest_decomposed(lowered, kept_whole(whole, engine.RulesPartitioner(rule_sets)))
-        engine.save(lowered, target)
+    try:
+        with console.progress("decomposing, partitioning and compiling"):
+            lowered = engine.lower(program, rule_sets, decompose=decompose, fallback=fallback, exclude=exclude,
+                                   only=only, strict=strict, on_decision=_Teller())
+    except engine.StrictError:
+        return 1  # the report says which nodes
+    engine.save(lowered, target)
     console.show(str(size_report(lowered)))
     console.note(f"note: wrote {target}")
     return 0
+
+
+class _Teller:
+    """Shows each decision as it is made; the second is about what the first left to be decomposed."""
+
+    def __init__(self) -> None:
+        self.before = 0
+
+    def __call__(self, decision: PartitionResult) -> None:
+        if self.before:
+            console.show("Ops that were kept whole and not taken are decomposed now, and offered again:")
+        self.before += 1
+        console.show(str(decision.report))

@@ -15,16 +15,12 @@ import torch
 from torch.export import ExportedProgram
 
 from apportion.engine.cli.console import CommandError
+from apportion.engine.ops.held_back import register_held_back
 
 __all__ = ["import_modules", "load_program"]
 
 _UNRESOLVED = re.compile(r"failed to resolve torch\.ops\.([\w.]+) to an operator")
-# Ops that many quantized programs use, and the module that brings them.
-_KNOWN_LIBRARIES = {
-    "quantized_decomposed": "torch.ao.quantization.fx._decomposed",
-    "torchao": "torchao",
-    "torchvision": "torchvision",
-}
+_KNOWN_LIBRARIES = {"torchao", "torchvision"}  # modules that bring ops of their own name
 
 
 def import_modules(names: Iterable[str]) -> None:
@@ -44,15 +40,40 @@ def import_modules(names: Iterable[str]) -> None:
 def load_program(path: str) -> ExportedProgram:
     """The program in a `.pt2` file as `torch.export.save` writes it.
 
-    Raises CommandError that tells a missing file, a file of another kind, a cut one, and one that needs ops of a
-    library that is not imported from each other.
+    Ops that PyTorch brings along but holds back are registered where the program needs them. Raises CommandError that
+    tells a missing file, a file of another kind, a cut one, and one that needs ops of a library that is not imported
+    from each other.
     """
     _refuse_what_is_no_archive(Path(path))
+    try:
+        return _loaded(path)
+    except _MissingOp as missing:
+        if not register_held_back(missing.op.split(".")[0]):
+            raise
+    return _loaded(path)
+
+
+class _MissingOp(CommandError):
+    """The program uses an op that nothing has registered."""
+
+    def __init__(self, path: str, op: str) -> None:
+        library = op.split(".")[0]
+        module = library if library in _KNOWN_LIBRARIES else "MODULE"
+        super().__init__(f"{path}: the program uses {op}, which nothing has registered; name the module that does: "
+                         f"--import {module}")
+        self.op = op
+
+
+def _loaded(path: str) -> ExportedProgram:
     with _torch_log() as log:
         try:
             return torch.export.load(path)
         except Exception as problem:
-            raise CommandError(f"{path}: {_cause(problem, log)}") from problem
+            unresolved = _UNRESOLVED.search("\n".join(log) + str(problem))
+            if unresolved is not None:
+                raise _MissingOp(path, unresolved[1]) from problem
+            raise CommandError(f"{path}: torch {torch.__version__} can't read this file: {_cause(problem, log)}"
+                               ) from problem
 
 
 def _refuse_what_is_no_archive(path: Path) -> None:
@@ -70,14 +91,9 @@ def _refuse_what_is_no_archive(path: Path) -> None:
 
 
 def _cause(problem: Exception, log: list[str]) -> str:
-    unresolved = _UNRESOLVED.search("\n".join(log) + str(problem))
-    if unresolved is None:
-        lines = [line for record in log for line in record.strip().splitlines() if line.strip()]
-        detail = (lines or str(problem).strip().splitlines() or [type(problem).__name__])[-1].strip()
-        return f"torch {torch.__version__} can't read this file: {detail[:300]}"
-    op = unresolved[1]
-    module = _KNOWN_LIBRARIES.get(op.split(".")[0], "MODULE")
-    return f"the program uses {op}, which nothing has registered; name the module that does: --import {module}"
+    """What torch says last, whether it logs it or raises it."""
+    lines = [line for record in log for line in record.strip().splitlines() if line.strip()]
+    return (lines or str(problem).strip().splitlines() or [type(problem).__name__])[-1].strip()[:300]
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from apportion.engine.lowering.cache import Cache, fingerprint
 from apportion.engine.lowering.cut import Cut
 from apportion.engine.lowering.details import BackendDetails, PreprocessResult
 from apportion.engine.lowering.errors import BackendNotFoundError, MethodError, PreprocessError
-from apportion.engine.lowering.find import backend_named
+from apportion.engine.lowering.find import backend_named, known_backends
 from apportion.engine.lowering.module import LoweredBackendModule
 from apportion.engine.result import CompileSpec, DelegationSpec
 
@@ -115,9 +115,14 @@ def _check_lengths(
 
 
 def _sequence(fallback: Fallback) -> tuple[Union[str, DelegationSpec], ...]:
-    if isinstance(fallback, (str, DelegationSpec)):
-        return (fallback,)
-    return tuple(fallback)
+    """The fallbacks in order. Raises BackendNotFoundError for one that nobody brings, whether it is needed or not."""
+    given = (fallback,) if isinstance(fallback, (str, DelegationSpec)) else tuple(fallback)
+    known = {GRAPH, *known_backends()} if given else set()
+    for one in given:
+        backend_id = one if isinstance(one, str) else one.backend_id
+        if backend_id not in known:
+            backend_named(backend_id)
+    return given
 
 
 def _compile(

@@ -19,8 +19,9 @@ from apportion.engine.partition import check_strict, partition
 from apportion.engine.partitioner import Partitioner, rules_partitioner
 from apportion.engine.preserve import ops_present
 from apportion.engine.report import Report
+from apportion.engine.result import PartitionResult
 
-__all__ = ["kept_whole", "lower", "prepare", "rest_decomposed"]
+__all__ = ["decompose", "lower", "prepare"]
 
 
 def lower(
@@ -30,21 +31,27 @@ def lower(
     *,
     example_kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
+    decompose: bool = True,
     fallback: Fallback = (),
+    on_decision: Callable[[PartitionResult], None] | None = None,
     **arguments: Any,
 ) -> ExportedProgram:
     """Export (where the model is no program yet), decompose but for what the rules want whole, partition, and lower.
 
     `model` is an `nn.Module` (with `example_inputs`, and `dynamic_shapes` as for `torch.export.export`) or an
-    `ExportedProgram`; `rules` as for `partition`, or a `Partitioner`. `fallback` is `to_backend`'s; all other keywords
-    are `partition`'s (`options`, `exclude`, `strict`, ...).
+    `ExportedProgram`, which `decompose=False` takes as it is; `rules` as for `partition`, or a `Partitioner`.
+    `fallback` is `to_backend`'s; all other keywords are `partition`'s (`options`, `exclude`, `strict`, ...).
+    `on_decision` is told what the rules decided before anything is compiled; a second time where ops were kept whole
+    for a backend that left them, and what they decompose to is offered again.
 
-    Gives the lowered program. Raises what those steps raise, and ProgramError for a model without example inputs.
+    Gives the lowered program. Raises what those steps raise, and ProgramError for a model without example inputs and
+    for a program that torch can't decompose.
     """
     program = _exported(model, example_inputs, example_kwargs, dynamic_shapes)
+    lowered = _lowered_whole if decompose else _lowered_as_it_is
     if is_partitioner(rules):
         program = rules.transform_for_pre_decomposition(program)
-        return _lowered(program, rules, lambda one: to_backend(one, rules, fallback=fallback))
+        return lowered(program, rules, lambda one: to_backend(one, rules, fallback=fallback))
     options = arguments.pop("options", None) or {}
     strict = arguments.pop("strict", False)
     asked = {key: arguments[key] for key in ("with_rules", "without_rules", "exclude", "only") if key in arguments}
@@ -56,23 +63,30 @@ def lower(
     def decided(one: ExportedProgram) -> ExportedProgram:
         decision = partition(one, chosen, **arguments)
         reports.append(decision.report)
-        lowered: ExportedProgram = to_backend(one, decision, fallback=fallback)
-        return lowered
+        if on_decision is not None:
+            on_decision(decision)
+        made: ExportedProgram = to_backend(one, decision, fallback=fallback)
+        return made
 
-    made = _lowered(program, partitioner, decided)
+    made = lowered(program, partitioner, decided)
     if strict:
         check_strict(reports[-1])
     return made
 
 
-def _lowered(
-    program: ExportedProgram, partitioner: Partitioner, step: Callable[[ExportedProgram], ExportedProgram]
-) -> ExportedProgram:
+_Step = Callable[[ExportedProgram], ExportedProgram]
+
+
+def _lowered_whole(program: ExportedProgram, partitioner: Partitioner, step: _Step) -> ExportedProgram:
     """Decomposed, lowered, and once more where an op was kept whole for a backend and not taken in the end."""
-    kept = kept_whole(program, partitioner)
-    lowered = step(_decomposed(program, kept))
-    rest = rest_decomposed(lowered, kept)
+    kept = _kept_whole(program, partitioner)
+    lowered = step(decompose(program, kept))
+    rest = _rest_decomposed(lowered, kept)
     return lowered if rest is lowered else step(rest)
+
+
+def _lowered_as_it_is(program: ExportedProgram, _: Partitioner, step: _Step) -> ExportedProgram:
+    return step(program)
 
 
 def _exported(
@@ -90,21 +104,27 @@ def _exported(
 def prepare(program: ExportedProgram, partitioner: Partitioner) -> ExportedProgram:
     """The program decomposed to core ATen, but for the ops that the partitioner will take whole, and without checks of
     tensor types that always hold."""
-    return _decomposed(program, kept_whole(program, partitioner))
+    return decompose(program, _kept_whole(program, partitioner))
 
 
-def _decomposed(program: ExportedProgram, kept: Sequence[OpOverload]) -> ExportedProgram:
+def decompose(program: ExportedProgram, kept: Sequence[OpOverload] = ()) -> ExportedProgram:
+    """The program decomposed to core ATen, but for the ops to keep. Raises ProgramError where torch can't."""
     table = torch.export.default_decompositions()
     for op in kept:
         table.pop(op, None)
-    decomposed: ExportedProgram = program.run_decompositions(table)
+    try:
+        decomposed: ExportedProgram = program.run_decompositions(table)
+    except Exception as problem:
+        lines = str(problem).strip().splitlines() or [type(problem).__name__]
+        raise ProgramError(f"torch can't decompose this program: {lines[0]} (--as-it-is, in Python decompose=False, "
+                           "goes on without)") from problem
     for module in decomposed.graph_module.modules():
         if isinstance(module, fx.GraphModule):
             _drop_proven_checks(module)
     return decomposed
 
 
-def rest_decomposed(lowered: ExportedProgram, kept: Sequence[OpOverload]) -> ExportedProgram:
+def _rest_decomposed(lowered: ExportedProgram, kept: Sequence[OpOverload]) -> ExportedProgram:
     """A lowered program without those ops that were kept whole for a backend and are in no delegate; the very same
     program where none is left."""
     left = ops_present(lowered.graph_module)
@@ -135,7 +155,7 @@ def _is_proven(node: fx.Node) -> bool:
     return all(expected is None or known.get(name) == expected for name, expected in asked.items())
 
 
-def kept_whole(program: ExportedProgram, partitioner: Partitioner) -> list[OpOverload]:
+def _kept_whole(program: ExportedProgram, partitioner: Partitioner) -> list[OpOverload]:
     """The ops that decomposition would take apart and of which the partitioner wants some node."""
     ops, keep = partitioner.ops_to_not_decompose(program)
     present = {

@@ -11,7 +11,9 @@ __all__ = ["register_held_back"]
 _MODULES: Final[Mapping[str, str]] = {"quantized_decomposed": "torch.ao.quantization.fx._decomposed"}
 
 
-def register_held_back(namespace: str) -> None:
-    """Register the ops of a namespace that PyTorch brings along but holds back; other namespaces are left alone."""
-    if namespace in _MODULES:
-        import_module(_MODULES[namespace])
+def register_held_back(namespace: str) -> bool:
+    """Register the ops of a namespace that PyTorch brings along but holds back; says whether it is such a one."""
+    if namespace not in _MODULES:
+        return False
+    import_module(_MODULES[namespace])
+    return True
