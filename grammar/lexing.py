@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from attrs import define, field
+from attrs import define, field, frozen
 from lark import Token
 
 from apportion.grammar.diagnostics import Diagnostic, Severity, Source, Span
@@ -67,10 +67,14 @@ def make_lexeme(source: Source, type_: str, text: str, start: int, end: int) -> 
 
 @define
 class LexResult:
-    """The lexemes of a text, and what was wrong with it. `stopped`: there is no use in going on."""
+    """The lexemes of a text, and what was wrong with it.
+
+    `odd_quotes`: the lines with a quote that has no partner. `stopped`: there is no use in going on.
+    """
 
     lexemes: list[Lexeme] = field(factory=list)
     diagnostics: list[Diagnostic] = field(factory=list)
+    odd_quotes: set[int] = field(factory=set)
     stopped: bool = False
 
 
@@ -194,6 +198,26 @@ _NEVER_NAMESPACES = frozenset(("OPTION", "TRUE", "FALSE", "NONE", "INF", "NAN"))
 """Keywords that a dot may follow; any other before a dot is the first word of an op's name."""
 
 
+_AFTER_STRING = re.compile(r"""[\s)\]},:"#]|\Z""")
+"""What follows a string; a string that anything else follows has probably swallowed the start of the next one."""
+
+_LINE_BREAK = re.compile(r"[\r\n]")
+
+_OUTER_END = re.compile(r"[\s)\]}]*\{?\s*\Z")
+
+
+@frozen
+class _Suspect:
+    """A string that may lack its closing quote, and the state of the pass before it."""
+
+    start: int
+    line_end: int
+    lexemes: int
+    diagnostics: int
+    brackets: tuple[Lexeme, ...]
+    op_braces: tuple[bool, ...]
+
+
 @define
 class _Pass:
     """One walk over the tokens of a text."""
@@ -203,6 +227,7 @@ class _Pass:
     result: LexResult = field(factory=LexResult)
     brackets: list[Lexeme] = field(factory=list)
     op_braces: list[bool] = field(factory=list)
+    suspect: _Suspect | None = None
 
     def report(self, message: str, span: Span, help: str | None = None, label: str = "", code: str = "A001") -> None:
         self.result.diagnostics.append(Diagnostic(code, Severity.error, message, span, label, help=help))
@@ -288,11 +313,41 @@ class _Pass:
         return [make_lexeme(self.source, "STRING", lexeme.text, lexeme.span.start, lexeme.span.end)]
 
     def open_string(self, lexeme: Lexeme) -> Iterable[Lexeme]:
-        end = Span(self.source, lexeme.span.end, lexeme.span.end)
-        opening = Span(self.source, lexeme.span.start, lexeme.span.start + 1)
-        where = f'a string ends on its line; put `"` at or before column {end.column}'
-        self.report('the string has no closing `"`', opening, where, "it starts here")
-        return [make_lexeme(self.source, "STRING", lexeme.text + '"', lexeme.span.start, lexeme.span.end)]
+        """One string up to the end of the line, without a last `{` and brackets that close what was opened before it.
+
+        Where an earlier string of the line looks as if it were the open one, the line is read again from there.
+        """
+        start, end = lexeme.span.start, lexeme.span.end
+        if self.suspect is not None and self.suspect.line_end >= end:
+            start = self._back_to(self.suspect)
+        text = self.source.text[start:end]
+        size = len(text) - _outer_end(text[1:])
+        opening = Span(self.source, start, start + 1)
+        said = self.result.diagnostics
+        while said and said[-1].span is not None and said[-1].span.end_line == opening.line:
+            said.pop()
+        if text[1:size].strip():
+            column = Span(self.source, end, end).column
+            where = f'a string ends on its line; put `"` at or before column {column}'
+            self.report('the string has no closing `"`', opening, where, "it starts here")
+        else:
+            self.report('this `"` has no partner', opening, 'a string has `"` on both sides, and ends on its line')
+        self.result.odd_quotes.add(opening.line)
+        brackets = [
+            make_lexeme(self.source, _BRACKET_TYPES[character], character, at, at + 1)
+            for at, character in enumerate(text[size:], start + size)
+            if not character.isspace()
+        ]
+        for bracket in brackets:
+            self._bracket(bracket)
+        return [make_lexeme(self.source, "STRING", text[:size] + '"', start, start + size), *brackets]
+
+    def _back_to(self, suspect: _Suspect) -> int:
+        """Forget what was read of a line from a string on."""
+        del self.result.lexemes[suspect.lexemes :]
+        del self.result.diagnostics[suspect.diagnostics :]
+        self.brackets[:], self.op_braces[:] = suspect.brackets, suspect.op_braces
+        return suspect.start
 
     def bad_word(self, lexeme: Lexeme) -> Iterable[Lexeme]:
         self.report("names consist of the letters a to z, digits and `_`", lexeme.span)
@@ -318,6 +373,13 @@ class _Pass:
         return ()
 
     def string(self, lexeme: Lexeme) -> Iterable[Lexeme]:
+        start, end = lexeme.span.start, lexeme.span.end
+        known = self.suspect is not None and self.suspect.line_end >= end
+        if not known and not _AFTER_STRING.match(self.source.text, end):
+            self.suspect = _Suspect(
+                start, _line_end(self.source.text, end), len(self.result.lexemes), len(self.result.diagnostics),
+                tuple(self.brackets), tuple(self.op_braces),
+            )  # fmt: skip
         if "\\" in lexeme:
             match = _bad_escape(lexeme.text)
             if match is not None:
@@ -361,6 +423,29 @@ _HANDLERS = {
     "FLOAT": _Pass.number,
     "NAME": _Pass.name,
 }
+
+
+_BRACKET_TYPES = {")": "RPAR", "]": "RSQB", "}": "RBRACE", "{": "LBRACE"}
+
+
+def _line_end(text: str, at: int) -> int:
+    found = _LINE_BREAK.search(text, at)
+    return found.start() if found is not None else len(text)
+
+
+def _outer_end(text: str) -> int:
+    """The length of what is at the end of a text and no part of it: a block's `{`, or brackets that close nothing."""
+    tail = _OUTER_END.search(text)
+    end = tail.group() if tail is not None else ""
+    if end.rstrip().endswith("{"):
+        return len(end)
+    open_ = sum(map(text.count, _OPENING)) - sum(map(text[: len(text) - len(end)].count, _CLOSING))
+    for at, character in enumerate(end):
+        if character in _CLOSING:
+            open_ -= 1
+            if open_ < 0:
+                return len(end) - at
+    return 0
 
 
 def read_lexemes(source: Source, tokens: Iterator[Token], keywords: frozenset[str]) -> LexResult:

@@ -17,6 +17,7 @@ from lark import Lark, Token, UnexpectedToken
 from lark import __version__ as lark_version
 from lark.grammar import Rule
 from lark.lexer import TerminalDef
+from lark.parsers.lalr_parser_state import ParserState
 
 from apportion.grammar import tree
 from apportion.grammar.build import Builder
@@ -231,6 +232,7 @@ class _Run:
     lexemes: list[Lexeme] = field(factory=list)
     diagnostics: list[Diagnostic] = field(factory=list)
     left_out: list[int] = field(factory=list)
+    odd_quotes: set[int] = field(factory=set)
     read: list[Lexeme] = field(factory=list)
     position: int = 0
     inserted: int = 0
@@ -243,6 +245,7 @@ class _Run:
         lexed = read_lexemes(self.source, tokens, language.keywords)
         self.lexemes, self.diagnostics = lexed.lexemes, lexed.diagnostics
         self.read = list(lexed.lexemes)
+        self.odd_quotes = lexed.odd_quotes
         self.left_out = [d.span.start for d in lexed.diagnostics if d.span is not None]
         if lexed.stopped:
             return None
@@ -262,12 +265,22 @@ class _Run:
                     return None
                 stacks.restore()
                 continue
+            if lexeme.type == "OPTION" and self._is_misplaced_option(state):
+                if not self._go_on(language, stacks, lexeme):
+                    return None
+                stacks.restore()
+                continue
             if lexeme.type == "$END":
                 self.lexemes.pop()
                 return value
             self.position += 1
             self.inserted = 0
         return None
+
+    def _is_misplaced_option(self, state: ParserState[Any]) -> bool:
+        """Whether the `option` of a statement was just taken for the start of `option.NAME`."""
+        following = self.lexemes[self.position + 1]
+        return following.type == "NAME" and "NAME" not in Stacks.of(state).accepted()
 
     def report(self, hint: Hint, lexeme: Lexeme, code: str = "A001") -> None:
         self.diagnostics.append(
@@ -298,11 +311,19 @@ class _Run:
         return self._skip(stacks)
 
     def _follows_error(self) -> bool:
-        """Whether something that is no token was left out directly before the unexpected token."""
-        if not self.position or not self.left_out:
+        """Whether the unexpected token comes of an error that was reported before.
+
+        That is, something that is no token was left out directly before it; or the line of it, or of the token
+        before it, has a quote without a partner, and it is not the first error there.
+        """
+        here = self.lexemes[self.position].span
+        before = next((x.span for x in self.lexemes[self.position :: -1] if x.span.start < here.start), None)
+        if before is None:
             return False
-        before, after = self.lexemes[self.position - 1].span.end, self.lexemes[self.position].span.start
-        return any(before <= offset < after for offset in self.left_out)
+        if any(before.end <= offset < here.start for offset in self.left_out):
+            return True
+        lines = self.odd_quotes & {before.end_line, here.line}
+        return any(d.span is not None and d.span.line in lines and d.span.start <= here.start for d in self.diagnostics)
 
     def _repair(self, hint: Hint, lexeme: Lexeme) -> None:
         """Put the tokens of a hint in place of, or before, the unexpected one."""
@@ -376,6 +397,8 @@ class _Run:
             if owner.startswith("`"):
                 continue
             lexeme = self.lexemes[position]
+            if self.lexemes[position - 1].span.end_line in self.odd_quotes:
+                continue
             self.report(
                 Hint(f"the block of {owner} is not closed", None, "expected `}` before this",
                      (Label(brace.span, "opened here"),)),

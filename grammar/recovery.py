@@ -125,12 +125,19 @@ class Stacks:
         for depth in range(len(self.states) - 1, -1, -1):
             if binding and not self._is_block(depth):
                 continue
+            if lexeme.type == "OPTION" and not self._starts_option(depth):
+                continue
             if self.shifts(depth, lexeme.type):
                 return depth
             if lexeme.type in CLAUSES and depth and self.owner(depth - 1)[:1] not in ("", "`"):
                 # A clause that this block does not have is not one of the file either.
                 return None
         return None
+
+    def _starts_option(self, depth: int) -> bool:
+        """Whether `option` is a statement at a depth of the stack, rather than the start of `option.NAME`."""
+        step = self._table[self.states[depth]].get("OPTION")
+        return step is not None and step[0] is Shift and "NAME" in self._table[step[1]]
 
     def _is_block(self, depth: int) -> bool:
         """Whether the state is one between the bindings of a block, or the keys of the partition block."""

@@ -64,3 +64,14 @@ def test_no_file_gives_a_flood(path: Path) -> None:
         assert diagnostic.span is not None
         lines[diagnostic.span.line] = lines.get(diagnostic.span.line, 0) + 1
     assert max(lines.values()) <= 6
+
+
+@pytest.mark.parametrize("name", ["acme.rules", "everything.rules"])
+def test_one_missing_quote_gives_one_or_two_messages(name: str) -> None:
+    text = (Path(__file__).parent / name).read_text(encoding="utf-8")
+    quotes = [at for at, character in enumerate(text) if character == '"' and text[at - 1] != "\\"]
+    for at in quotes[::2]:
+        result = parse(text[:at] + text[at + 1 :], name)
+        line = text.count("\n", 0, at) + 1
+        places = [d.span.line for d in result.diagnostics if d.span is not None]
+        assert len(places) in (1, 2) and set(places) <= {line, line + 1}, [str(d) for d in result.diagnostics]
