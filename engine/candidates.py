@@ -33,14 +33,14 @@ class _Place:
 
     Where `path` is set, they looked into one more node, at that place of one that is known, and `branches` go by what
     that one is like; else `outcomes` has those of rules that fit, or looked too far to say, and `notes` what is known
-    of the others, for the nodes `near` that were seen.
+    of the others, each for one of the nodes `near` that were seen.
     """
 
     path: tuple[int, int] | None = None
     branches: dict[Any, _Place] = field(factory=dict)
     near: Near = ()
     outcomes: list[_Outcome] | None = None
-    notes: list[tuple[tuple[Value, ...], Attempt]] = field(factory=list)
+    notes: list[tuple[int, Attempt]] = field(factory=list)
 
     def keep(self, near: Near, outcomes: Sequence[_Outcome]) -> None:
         """Keep outcomes; where all hold for places like this one, of attempts only those that came furthest."""
@@ -50,7 +50,7 @@ class _Place:
             for outcome in outcomes:
                 for nodes, attempt in outcome.first.notes:
                     best.note(nodes, attempt)
-            self.notes = [((node,), attempt) for node, attempt in best.best.items()]
+            self.notes = [(near.index(node), attempt) for node, attempt in best.best.items()]
             self.outcomes = _ranked([outcome.without_notes() for outcome in outcomes if outcome.first.match])
 
 
@@ -154,8 +154,8 @@ class Matcher:
                 seen, outcomes = self._look(by_op.of(_op_name(node)), node, found)
                 self._remember(known.setdefault(likeness, _Place()), seen, outcomes)
             else:
-                for nodes, attempt in place.notes:
-                    self.attempts.note(here(place.near, nodes, near), attempt, (place.near, near))
+                if place.notes:
+                    self.attempts.repeat(place.notes, place.near, near)
                 start = len(found)
                 for outcome in place.outcomes:
                     if outcome.first.far:
@@ -172,9 +172,11 @@ class Matcher:
         No nodes where one of them stands for no other.
         """
         near = [root]
-        around = _around(root)
-        while place.path is not None:
-            node, argument = place.path
+        around: dict[Value, int] = {}
+        path = place.path
+        while path is not None:
+            _surround(near[-1], around)
+            node, argument = path
             other = near[node].inputs[argument].node
             key = self._key(around, other)
             if key is None:
@@ -183,14 +185,12 @@ class Matcher:
             following = place.branches.get(key)
             if following is None:
                 return None, tuple(near)
-            place = following
-            if place.path is not None:
-                around += _around(other)
+            place, path = following, following.path
         return place, tuple(near)
 
-    def _key(self, around: Sequence[Value], other: Value) -> Any:
-        """What all decides about one more node: what it is like, which of its operands are values `around` the others,
-        by how many it is used. None where it can't stand for others."""
+    def _key(self, around: Mapping[Value, int], other: Value) -> Any:
+        """What all decides about one more node: what it is like, which of its operands come from nodes `around` the
+        others, by how many it is used. None where it can't stand for others."""
         if self.refusal(other) is not None:
             return None
         if self._is_plain and isinstance(other.val, torch.Tensor):
@@ -199,18 +199,18 @@ class Matcher:
             return None
         else:
             users = len(other.users)
-        wiring = [around.index(value) if value in around else -1 for value in _around(other)[1:]]
-        return self._likenesses[other.position], users, other in self._results, tuple(wiring)
+        wiring = [around.get(value.node) for value in other.inputs]
+        return self._likenesses[other.position], users, other in self._results, *wiring
 
     def _remember(self, place: _Place, near: Sequence[Value], outcomes: list[_Outcome]) -> None:
         """Keep outcomes where the way over these nodes leads to."""
-        around = _around(near[0])
+        around: dict[Value, int] = {}
         for index in range(1, len(near)):
+            _surround(near[index - 1], around)
             path = _path(near[:index], near[index])
             key = self._key(around, near[index])
             if path is None or key is None or place.outcomes is not None or place.path not in (None, path):
                 return
-            around += _around(near[index])
             place.path = path
             place = place.branches.setdefault(key, _Place())
         if place.path is None:
@@ -252,7 +252,7 @@ class Matcher:
         for nodes, attempt in first.notes:
             self.attempts.note(here(recording.near, nodes, near), attempt, (recording.near, near))
         if first.match is not None:
-            claimed = near if len(near) == 1 else here(recording.near, first.match.claimed, near)
+            claimed = first.match.claimed_at(near)
             behind = None if outcome.behind is None else found[start + outcome.behind]
             found.append(Candidate(outcome.rule, near[0], near, recording, self.attempts, claimed, behind, first, 0, 1))
 
@@ -476,10 +476,11 @@ def _solutions(pattern: Pattern, search: Search, root: Value) -> Iterator[Soluti
     yield from found
 
 
-def _around(node: Value) -> list[Value]:
-    """A node, its operands, and of those that are parts of tuples the nodes that make them."""
-    inputs = node.inputs
-    return [node, *inputs, *[value.node for value in inputs if value.element is not None]]
+def _surround(node: Value, around: dict[Value, int]) -> None:
+    """Add a node and those that make its operands to those around, each with its number."""
+    around.setdefault(node, len(around))
+    for value in node.inputs:
+        around.setdefault(value.node, len(around))
 
 
 def _path(near: Sequence[Value], other: Value) -> tuple[int, int] | None:

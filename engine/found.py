@@ -7,6 +7,7 @@ refers to the recording: `near` are the nodes that the rule looked into there, a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from attrs import define, field, frozen
@@ -39,6 +40,7 @@ class Match:
     near: Near = ()
     _like: Match | None = None
     _places: tuple[tuple[int, int], ...] | None = None
+    _spots: tuple[int, ...] | None = None
 
     @property
     def frame(self) -> list[Any]:
@@ -49,6 +51,14 @@ class Match:
             places = counterparts(self._like.near, self.near)
             self._frame = [moved(value, places) for value in self._like.frame]
         return self._frame
+
+    def claimed_at(self, near: Near) -> tuple[Value, ...]:
+        """The nodes that it would claim at nodes like those here, in graph order."""
+        if len(near) == 1:
+            return near
+        if self._spots is None:
+            self._spots = tuple(map(self.near.index, self.claimed))
+        return tuple(sorted([near[spot] for spot in self._spots], key=_position))
 
     def at(self, near: Near, claimed: tuple[Value, ...]) -> Match:
         """The same match at nodes like those here."""
@@ -123,6 +133,16 @@ class Attempts:
                 elif known is not None:
                     self._moves.pop(node, None)
 
+    def repeat(self, notes: Sequence[tuple[int, Attempt]], recorded: Near, near: Near) -> None:
+        """Keep attempts that were made elsewhere, each for the node at its place among those there and here."""
+        best, move = self.best, (recorded, near)
+        for spot, attempt in notes:
+            node = near[spot]
+            known = best.get(node)
+            if known is None or attempt.progress > known.progress:
+                best[node] = attempt
+                self._moves[node] = move
+
     def of(self, node: Value) -> Attempt | None:
         """The attempt that came furthest at a node."""
         found, move = self.best.get(node), self._moves.get(node)
@@ -183,6 +203,7 @@ def here(recorded: Near, nodes: tuple[Value, ...], near: Near) -> tuple[Value, .
 
 
 _END = 1 << 30
+_position = attrgetter("position")
 
 
 @define(eq=False)
@@ -260,8 +281,11 @@ class Candidate:
     def _offer(self, step: Step | None) -> None:
         self._step, self._match = step, None
         match = None if step is None else step.match
-        self.claimed = () if match is None else here(self._recording.near, match.claimed, self.near)
-
+        recorded = self._recording.near
+        if match is None:
+            self.claimed = ()
+        else:
+            self.claimed = match.claimed if self.near is recorded else match.claimed_at(self.near)
 
     @property
     def counts(self) -> bool:
@@ -283,7 +307,3 @@ class Candidate:
             return True
         self._index = -1
         return self.advance()
-
-
-def _position(value: Value) -> int:
-    return value.position

@@ -86,6 +86,8 @@ _ORIGINS: Final = "origin_kinds"
 
 def _origins(x: Value) -> list[tuple[str, bool]]:
     program = x.graph.program
+    if not x.graph.owners:
+        return [(program.input_kind(x), program.is_written(x))]
     written_here = x in x.graph.written
     return [
         ("branch input" if o.graph.owners and o.fx.op == "placeholder" else program.input_kind(o),

@@ -17,7 +17,8 @@ __all__ = ["written_values"]
 def written_values(graph: GraphFacts) -> frozenset[Value]:
     """The values written by the graph's ops, with everything they share memory with on the way to a placeholder."""
     found: set[Value] = set()
-    pending = [v for call in graph.calls for v in _directly_written(call)]
+    calls = graph.calls if graph.branches else [c for c in graph.calls if c.op is not None and c.op.is_mutable]
+    pending = [v for call in calls for v in _directly_written(call)]
     while pending:
         value = pending.pop()
         if value not in found:
