@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from apportion import engine
-from apportion.engine.candidates import Attempts
-from apportion.engine.match import Search
+from benchmarks.graphs import make
+from benchmarks.reasons import NOTHING_HOLDS, cost, nothing_recorded
+from benchmarks.rules import rules_text
 from tests.engine.explain.graphs import RULES, layers
 from tests.engine.explain.models import program
 
 
-def seconds(call: Callable[[], Any]) -> float:
-    start = time.process_time()
-    call()
-    return time.process_time() - start
-
-
 @pytest.mark.full
-@pytest.mark.parametrize("which", ["layers", "attention"])
-def test_recording_adds_at_most_30_percent(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = layers(2000) if which == "layers" else program(which)
-    rules = engine.parse_rules(RULES) if which == "layers" else engine.load_rules("xnnpack")
-    rounds = 7 if which == "layers" else 25
-    engine.partition(one, rules)
-    with_reasons, without = [], []
-    for _ in range(rounds):  # turn by turn, so that both meet the same machine
-        with_reasons.append(seconds(lambda: engine.partition(one, rules)))
-        with monkeypatch.context() as patch:
-            patch.setattr(Attempts, "note", lambda self, nodes, attempt: None)
-            patch.setattr(Search, "_note", lambda self, term, argument: None)
-            without.append(seconds(lambda: engine.partition(one, rules)))
-    ratio = min(with_reasons) / min(without)
-    print(f"{which}: {min(with_reasons):.3f} s with reasons, {min(without):.3f} s without: {ratio:.2f}")
-    assert ratio <= 1.3
+@pytest.mark.parametrize("which", ["layers", "attention", "random", "all left"])
+def test_recording_adds_at_most_30_percent(which: str) -> None:
+    made = {"layers": lambda: layers(2000), "attention": lambda: program(which)}
+    graph = made.get(which, lambda: make("random", 2000))
+    text = rules_text() + (NOTHING_HOLDS if which == "all left" else "")
+    rules = engine.parse_rules(RULES) if which == "layers" else engine.parse_rules(text)
+    found = cost(graph(), rules, 25 if which == "attention" else 9)
+    print(f"{which}: {found.recording:.3f} s with reasons, {found.without:.3f} s without: {found.ratio:.2f}")
+    assert found.left > 0
+    assert found.ratio <= 1.3
+
+
+def test_what_is_compared_with_decides_the_same_and_gives_no_reasons() -> None:
+    graph, rules = layers(100), engine.parse_rules(RULES)
+    found = engine.partition(graph, rules).report
+    with nothing_recorded():
+        silent = engine.partition(graph, rules).report
+        assert (silent.claimed, len(silent.left)) == (found.claimed, len(found.left))
+        assert not any(reason.kind == "requirement" for reason in silent.left)
+    assert {reason.kind for reason in found.left} == {"no rule", "requirement"}
+    assert {reason.kind for reason in engine.partition(graph, rules).report.left} == {"no rule", "requirement"}

@@ -15,6 +15,7 @@ import logging
 import operator
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,9 +35,10 @@ _LOGGERS = "executorch.backends.xnnpack.partition"
 
 @frozen
 class Compared:
-    """Nodes left in one model; of those with a reason, of those where it is right, and where it is right in the end,
-    theirs and ours. `open` are texts that name an obstacle for which nothing here knows how to take it away: they count
-    as not right. `wrong` are nodes that XNNPACK leaves all the same."""
+    """Nodes that both leave in one model; of those with a reason, of those where it is right, and where it is right in
+    the end, theirs and ours. `apart` are nodes that only one of them leaves. `open` are texts that name an obstacle for
+    which nothing here knows how to take it away: they count as not right. `wrong` are nodes that XNNPACK leaves all the
+    same, with what was said of them last."""
 
     model: str
     left: int
@@ -46,6 +48,7 @@ class Compared:
     ours: int
     ours_right: int
     ours_in_the_end: int
+    apart: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
 
@@ -83,7 +86,9 @@ def compare(name: str) -> Compared:
     program = record(name, ()).program
     nodes = [n for n in program.graph.nodes if n.op == "call_function" and n.target is not operator.getitem]
     _, claimed = _theirs(program)
-    left = [n.name for n in nodes if n.name not in claimed]
+    ours = _ours(program)[0]
+    left = [n.name for n in nodes if n.name not in claimed and n.name in ours]
+    apart = [n.name for n in nodes if (n.name in claimed) == (n.name in ours)]
     counts: list[int] = []
     unknown: dict[str, None] = {}
     wrong: list[str] = []
@@ -92,8 +97,8 @@ def compare(name: str) -> Compared:
         found = [_followed(program, node, said, ask) for node in left if node in said]
         counts += [len(found), sum(f.steps == 1 for f in found), sum(f.steps > 0 for f in found)]
         unknown |= {f.unknown: None for f in found if f.unknown}
-        wrong += [f"{who}: {f.node}: {f.said}" for f in found if f.steps == 0 and not f.unknown]
-    return Compared(name, len(left), *counts, tuple(unknown), tuple(wrong))
+        wrong += [f"{f.node}: {who} said `{f.said}`" for f in found if f.steps == 0 and not f.unknown]
+    return Compared(name, len(left), *counts, tuple(apart), tuple(unknown), tuple(wrong))
 
 
 Asked = tuple[dict[str, str], set[str]]
@@ -124,7 +129,7 @@ def _obstacle(reason: Any) -> str:
 
 @frozen
 class _Followed:
-    """The reason of a node, and in how many steps what is named led to a claim: 0 if it never did."""
+    """What was said of a node last, and in how many steps what is named led to a claim: 0 if it never did."""
 
     node: str
     said: str
@@ -143,13 +148,13 @@ def _followed(program: Any, name: str, reasons: Mapping[str, str], ask: Callable
         said.append(reasons[name])
         edit = next((edit for pattern, edit in _EDITS if re.search(pattern, said[-1])), None)
         if edit is None:
-            return _Followed(name, said[0], 0, said[-1])
+            return _Followed(name, said[-1], 0, said[-1])
         changed = _copied(changed)
         edit(changed, next(n for n in changed.graph.nodes if n.name == name))
         reasons, claimed = ask(changed)
         if name in claimed:
-            return _Followed(name, said[0], len(said))
-    return _Followed(name, said[0], 0)
+            return _Followed(name, said[-1], len(said))
+    return _Followed(name, said[-1], 0)
 
 
 def _copied(program: Any) -> Any:
@@ -229,6 +234,18 @@ def _kept_dims(program: Any, node: Any) -> None:
     node.args = (*node.args[:2], True)
 
 
+def _image(program: Any, node: Any) -> None:
+    """What it reads has four dims."""
+    source = node.all_input_nodes[0]
+    val = _tensor(source)
+    source.meta["val"] = val.new_empty((1,) * (4 - val.dim()) + tuple(val.shape))
+
+
+def _inner_dims(program: Any, node: Any) -> None:
+    """It reduces height and width."""
+    node.args = (node.args[0], [2, 3], *node.args[2:])
+
+
 def _constant_weight(program: Any, node: Any) -> None:
     """Its second matrix is a parameter."""
     from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
@@ -252,7 +269,9 @@ _EDITS: tuple[tuple[str, Callable[[Any, Any], None]], ...] = (
     (r"invalid dtype|dtype", _float),
     (r"trailing dimension|y\.dim == x\.rank|last dim|y\.dim ==", _last_dim),
     (r"keepdim|keep_dim", _kept_dims),
-    (r"ymbolic|dynamic|static", _static),
+    (r"innermost|\[2, 3\]", _inner_dims),
+    (r"4D tensors|x\.rank == 4", _image),
+    (r"ymbolic|dynamic|static|size that varies|non-zero, int", _static),
     (r"static param|is constant|weight", _constant_weight),
 )
 """What a reason says, theirs or ours, and how that is taken away."""
@@ -265,6 +284,7 @@ def main() -> int:
     parser.add_argument("--file", type=Path, help="keep results there")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    logging.getLogger("apportion").setLevel(logging.ERROR)
     known = json.loads(given.file.read_text()) if given.file is not None and given.file.exists() else {}
     head = f"{'reason':>10} {'right':>6} {'in the end':>11}"
     print(f"{'':26} {'':>5}  {'XNNPACK':>29}  {'apportion':>29}\n{'model':26} {'left':>5}  {head}  {head}")
@@ -275,8 +295,10 @@ def main() -> int:
                 given.file.write_text(json.dumps(known, indent=1))
         one = known[name]
         print(_row(name, one), flush=True)
-        for text in one["wrong"]:
-            print(f"    not right: {text}")
+        for node in one["apart"]:
+            print(f"    left by one alone: {node}")
+        for text, count in Counter(text.partition(": ")[2] for text in one["wrong"]).items():
+            print(f"    not right, {count} times: {text}")
         for text in one["open"]:
             print(f"    nothing known takes away: {text}")
     print(_row("all", {key: sum(known[name][key] for name in given.models) for key in _COUNTS}))
