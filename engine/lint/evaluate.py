@@ -342,6 +342,8 @@ def _binary(reader: Reader, expr: tree.Binary, env: Environment) -> Any:
 def _bool(reader: Reader, expr: tree.BoolOp, env: Environment) -> Cond:
     if expr.op == "implies":
         first = reader.condition(expr.operands[0], env)
+        if _settles(reader, first.false):
+            return cond(TRUE)
         second = _under(reader, [first.true], expr.operands[1], env)
         return Cond(either(first.false, second.true), both(first.true, second.false))
     parts: list[Cond] = []
@@ -349,6 +351,8 @@ def _bool(reader: Reader, expr: tree.BoolOp, env: Environment) -> Cond:
     for operand in expr.operands:
         # What holds before it is known in a later operand: `x.rank == 4 and x.shape[3] == 1` asks for no other rank.
         found = _under(reader, before, operand, env)
+        if _settles(reader, found.false if expr.op == "and" else found.true):
+            return cond(FALSE if expr.op == "and" else TRUE)  # what follows need not be read
         parts.append(found)
         before.append(found.true if expr.op == "and" else found.false)
     if expr.op == "and":
@@ -363,6 +367,10 @@ def _first_false(parts: list[Cond]) -> Formula:
 
 def _first_true(parts: list[Cond]) -> Formula:
     return either(*(both(*(p.false for p in parts[:i] if _guards(p)), part.true) for i, part in enumerate(parts)))
+
+
+def _settles(reader: Reader, formula: Formula) -> bool:
+    return formula == TRUE or _is_guard(formula) and reader.entails(formula)
 
 
 def _guards(part: Cond) -> bool:

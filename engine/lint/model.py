@@ -16,7 +16,7 @@ from apportion.engine.compile.requirements import Steps
 from apportion.engine.compile.rulesets import CompiledRule, RuleSet
 from apportion.engine.compile.scope import PARTITION_NAMES, Scope
 from apportion.engine.compile.tables import build_tables
-from apportion.engine.lint.domains import Choice, Numbers
+from apportion.engine.lint.domains import Choice, Domain, Numbers
 from apportion.engine.lint.evaluate import Environment, Reader, passed_flags
 from apportion.engine.lint.formulas import FALSE, TRUE, Formula, In, Open, both, either, equal, negated
 from apportion.engine.lint.opfacts import facts_of
@@ -29,7 +29,7 @@ from apportion.grammar import tree
 from apportion.grammar.diagnostics import Span
 from apportion.grammar.walk import walk
 
-__all__ = ["Clause", "Instance", "RuleFile", "RuleModel", "node_conditions", "structure"]
+__all__ = ["Clause", "Instance", "RuleFile", "RuleModel", "is_torn", "node_conditions", "structure", "users_of"]
 
 
 @frozen(eq=False)
@@ -99,6 +99,7 @@ class RuleModel:
         self._kept: list[int] = []
         self._at: dict[str, tuple[Instance, ...] | None] = {}
         self._held: dict[str, list[Condition]] = {}
+        self._parts: dict[tuple[int, str], Mapping[str, Domain]] = {}
         self._slots, self._flags = self._names()
         steps = Steps()
         self.clauses: list[Clause] = []
@@ -222,6 +223,11 @@ class RuleModel:
             self._held[place] = list(_invariant(self, place))
         return self._held[place]
 
+    def is_about(self, ops: frozenset[str] | None) -> bool:
+        """Can the root of an invariant be a node that is one of these ops?"""
+        mine = self.root_ops
+        return mine is None or ops is None or not mine.isdisjoint(ops)
+
     @cached_property
     def moved(self) -> tuple[Instance, ...]:
         """The same instances with the root at `@`, for patterns that meet elsewhere than at their roots."""
@@ -235,6 +241,7 @@ class RuleModel:
         found = copy(self)
         for name in ("instances", "moved", "boxes", "claimed_ops", "loose"):
             found.__dict__.pop(name, None)
+        found._parts = {}
         laid = list(islice(self.lay(Skeleton(self.file.declared), "$", loose=True), MOST_LOOSE + 1))
         found.is_cut = len(laid) > MOST_LOOSE
         found.__dict__["instances"] = tuple(laid[:MOST_LOOSE])
@@ -246,6 +253,16 @@ class RuleModel:
     def boxes(self) -> tuple[Box | None, ...]:
         """What each instance alone narrows its paths to, without any split; None where it can't hold."""
         return tuple(_box_of(instance) for instance in self.instances)
+
+    def parts_of(self, index: int, place: str) -> Mapping[str, Domain]:
+        """What an instance alone says of the node at a place and of what goes into it, by the way from there."""
+        key = (index, place)
+        if key not in self._parts:
+            box, start = self.boxes[index], self.instances[index].skeleton.find(place)
+            domains = {} if box is None else box.domains
+            self._parts[key] = {var[len(start):]: domain for var, domain in domains.items()
+                                if var.startswith(start) and var[len(start)] in "/.["}
+        return self._parts[key]
 
     @cached_property
     def guard_conditions(self) -> list[Condition]:
@@ -399,23 +416,34 @@ def users_of(skeleton: Skeleton) -> dict[str, set[str]]:
     return found
 
 
-def node_conditions(instance: Instance, skeleton: Skeleton) -> list[Condition]:
-    """Single use of inner values, and the invariants of the file for each claimed node."""
-    users = users_of(skeleton)
+def is_torn(instance: Instance, skeleton: Skeleton, users: Mapping[str, set[str]]) -> bool:
+    """Is an inner value used by a node of the skeleton that the instance does not claim?"""
     claimed = {skeleton.find(place): shared for place, shared in instance.claim.nodes.items()}
-    formulas: list[Formula] = []
+    return any(
+        not shared and users.get(place, _NOBODY) & claimed.keys() and users[place] - claimed.keys()
+        for place, shared in claimed.items()
+    )
+
+
+_NOBODY: set[str] = set()
+
+
+def node_conditions(instance: Instance, skeleton: Skeleton, users: Mapping[str, set[str]]) -> list[Condition]:
+    """Single use of inner values, and the invariants of the file for each claimed node."""
+    claimed = {skeleton.find(place): shared for place, shared in instance.claim.nodes.items()}
+    formulas: list[Formula] = [FALSE] if is_torn(instance, skeleton, users) else []
     for place, shared in claimed.items():
         inside = users.get(place, set()) & set(claimed)
         if not inside or shared:
             continue
-        if users.get(place, set()) - set(claimed):
-            formulas.append(FALSE)
         formulas.append(equal(f"{place}/returned", [False]))
         formulas.append(In(f"{place}/users", Numbers.point(len(inside))))
     whole = both(*formulas)
     found: list[Condition] = [lambda reader: whole]
     for invariant in instance.rule.file.invariants:
         for place in claimed:
+            if not invariant.is_about(skeleton.ops.get(place)):
+                continue
             found.extend(invariant.as_conditions(place))
     return found
 
@@ -460,13 +488,18 @@ def problem_of(instance: Instance, skeleton: Skeleton | None = None, *, skip: Cl
     return problem
 
 
-def conditions_of(instance: Instance, skeleton: Skeleton, *, skip: Clause | None = None) -> list[Condition]:
-    """What a rule itself asks: guards, clauses, single use, invariants."""
+def conditions_of(
+    instance: Instance, skeleton: Skeleton, *, skip: Clause | None = None,
+    users: Mapping[str, set[str]] | None = None,
+) -> list[Condition]:
+    """What a rule itself asks: guards, clauses, single use, invariants. `users` are those of the skeleton."""
+    if users is None:
+        users = users_of(skeleton)
     clauses = [instance.condition(clause) for clause in instance.rule.clauses if clause is not skip]
     given: list[Condition] = []
     if instance.rule.has_given:
         given.append(lambda reader: Open(f"{instance.rule.name}: given", True, "given"))
-    return [*guards_of(instance.rule), *given, *clauses, *node_conditions(instance, skeleton)]
+    return [*guards_of(instance.rule), *given, *clauses, *node_conditions(instance, skeleton, users)]
 
 
 def _box_of(instance: Instance) -> Box | None:

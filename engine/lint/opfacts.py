@@ -26,7 +26,10 @@ _SAME_TENSOR = frozenset(
     "hardsigmoid leaky_relu elu gelu silu mish square positive flip roll tril triu dropout lift_fresh_copy "
     "celu selu softplus softshrink hardshrink".split()
 )
-_SAME_SHAPE = _SAME_TENSOR | frozenset(
+_QUANTIZE = frozenset(
+    f"quantize_{kind}" for kind in ("per_tensor", "per_channel", "per_channel_group", "per_token", "affine"))
+_DEQUANTIZE = frozenset(f"de{name}" for name in _QUANTIZE)
+_SAME_SHAPE = _SAME_TENSOR | _QUANTIZE | _DEQUANTIZE | frozenset(
     "abs clamp "
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh "
     "atanh sigmoid erf erfc logical_not bitwise_not isnan isinf _softmax _log_softmax softmax log_softmax _to_copy "
@@ -67,7 +70,10 @@ def kept_from(skeleton: Skeleton, place: str, attribute: str) -> str:
 
 def _base(name: str) -> str:
     parts = name.split(".")
-    return parts[1].removesuffix("_copy") if len(parts) == 3 and parts[0] == "aten" else ""
+    return parts[1].removesuffix("_copy") if len(parts) == 3 and parts[0] in _NAMESPACES else ""
+
+
+_NAMESPACES = frozenset({"aten", "quantized_decomposed", "torchao"})
 
 
 def facts_of(skeleton: Skeleton, place: str) -> Iterator[Any]:
@@ -99,6 +105,10 @@ class _Node:
     def number(self, argument: str) -> str:
         """The path of a number argument."""
         return f"{self.skeleton.find(f'{self.place}.{argument}')}/value:int"
+
+    def dtype(self, argument: str) -> str:
+        """The path of a dtype argument."""
+        return f"{self.skeleton.find(f'{self.place}.{argument}')}/value:dtype"
 
     def item(self, argument: str, index: int) -> str:
         """The path of an item of a list of numbers."""
@@ -275,6 +285,31 @@ def _resized(argument: str) -> Callable[[_Node], Iterator[Any]]:
     return facts
 
 
+def _quantize(node: _Node) -> Iterator[Any]:
+    """The dtype of the result is written in the call."""
+    result = node.of("", "dtype")
+    for name in ("dtype", "output_dtype"):
+        if node.op is not None and node.op.argument(name) is not None:
+            written = same(result, node.dtype(name))
+            yield frozenset({result}), lambda reader: written
+            return
+
+
+def _dequantize(node: _Node) -> Iterator[Any]:
+    """The dtype of the quantized values is written in the call; the result is float32, or what the call says."""
+    given, result = node.of("input", "dtype"), node.of("", "dtype")
+    for name in ("dtype", "input_dtype"):
+        if node.op is not None and node.op.argument(name) is not None:
+            written = same(given, node.dtype(name))
+            yield frozenset({given}), lambda reader: written
+    if node.op is not None and node.op.argument("out_dtype") is not None:
+        asked = f"{node.skeleton.find(f'{node.place}.out_dtype')}/value:dtype?"
+        usual = both(equal(asked, [None]), equal(result, [torch.float32]))
+        yield frozenset({result}), lambda reader: Or((usual, same(asked, result)))
+    elif node.op is not None and node.op.argument("output_dtype") is not None:
+        yield frozenset({result}), lambda reader: same(result, node.dtype("output_dtype"))
+
+
 _FLOATING = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh "
     "atanh sigmoid erf erfc abs".split()
@@ -303,6 +338,8 @@ _FAMILIES: Mapping[str, Callable[[_Node], Iterator[Any]]] = {
     "bmm": _matrices("self", "mat2", 3),
     "addmm": _matrices("mat1", "mat2", 2, ""),
     "linear": _linear,
+    **dict.fromkeys(_QUANTIZE, _quantize),
+    **dict.fromkeys(_DEQUANTIZE, _dequantize),
     "_softmax": _softmax,
     "_log_softmax": _softmax,
     **dict.fromkeys(("view", "_unsafe_view", "expand"), _resized("size")),

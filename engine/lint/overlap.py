@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import define, field, frozen
 
 from apportion.engine.lint.confirm import Confirmed, candidates, clash, matches
-from apportion.engine.lint.domains import Choice
+from apportion.engine.lint.domains import Choice, Domain
 from apportion.engine.lint.evaluate import Reader
 from apportion.engine.lint.formulas import (
     FALSE,
@@ -23,7 +23,15 @@ from apportion.engine.lint.formulas import (
     negated,
     variables,
 )
-from apportion.engine.lint.model import Instance, RuleModel, add_facts, conditions_of, structure
+from apportion.engine.lint.model import (
+    Instance,
+    RuleModel,
+    add_facts,
+    conditions_of,
+    is_torn,
+    structure,
+    users_of,
+)
 from apportion.engine.lint.skeleton import Conflict, Skeleton
 from apportion.engine.lint.solve import Budget, Condition, Exhausted, Leaf, Problem, solve
 from apportion.engine.lint.terms import Box
@@ -143,6 +151,8 @@ def _problems(one: RuleModel, other: RuleModel, search: _Search) -> Iterator[Pro
                     continue
                 if first.claim.nodes[mine] and second.claim.nodes[theirs]:  # both take it along; no conflict
                     continue
+                if _apart_at(one.parts_of(i, mine), other.parts_of(j, theirs)):
+                    continue
                 search.pairs += 1
                 search.budget.used += 2
                 if search.pairs > search.most:
@@ -161,9 +171,12 @@ def _same_op(first: Instance, second: Instance, mine: str, theirs: str) -> bool:
 
 def _apart(one: Box | None, other: Box | None) -> bool:
     """Do the boxes of two ways at one root alone contradict each other?"""
-    if one is None or other is None:
-        return True
-    small, large = sorted((one.domains, other.domains), key=len)
+    return one is None or other is None or _apart_at(one.domains, other.domains)
+
+
+def _apart_at(one: Mapping[str, Domain], other: Mapping[str, Domain]) -> bool:
+    """Do two ways contradict each other about the paths of one node, as each calls them from there?"""
+    small, large = sorted((one, other), key=len)
     return any((met := large.get(var)) is not None and met.meet(domain).empty  # type: ignore[arg-type]
                for var, domain in small.items())
 
@@ -184,9 +197,13 @@ def joined(first: Instance, second: Instance, mine: str, theirs: str, moved: Ins
             skeleton.unify(mine, "@" + theirs[1:])
     except Conflict:
         return None
+    users = users_of(skeleton)
+    if is_torn(first, skeleton, users) or is_torn(laid, skeleton, users):
+        return None
     problem = Problem(skeleton, disjoint=first.rule.file.disjoint | second.rule.file.disjoint)
     problem.conditions = [
-        *structure(skeleton), *conditions_of(first, skeleton), *conditions_of(laid, skeleton)
+        *structure(skeleton), *conditions_of(first, skeleton, users=users),
+        *conditions_of(laid, skeleton, users=users),
     ]
     add_facts(problem)
     return problem

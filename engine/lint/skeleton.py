@@ -104,6 +104,8 @@ class Skeleton:
     conditions: list[Callable[..., Formula]] = field(factory=list)
     claims: list[Claim] = field(factory=list)
     relaxed: bool = False
+    _found: dict[str, str] = field(factory=dict, init=False, repr=False)
+    _known: int = field(default=0, init=False, repr=False)
 
     def copy(self) -> Skeleton:
         """An independent copy."""
@@ -122,6 +124,15 @@ class Skeleton:
         """The place that stands for a place, after unification."""
         if not self.alias:
             return place
+        if self._known != len(self.alias):  # aliases only come to be
+            self._found.clear()
+            self._known = len(self.alias)
+        found = self._found.get(place)
+        if found is None:
+            found = self._found[place] = self._follow(place)
+        return found
+
+    def _follow(self, place: str) -> str:
         for _ in range(64):
             if place in self.alias:
                 place = self.alias[place]

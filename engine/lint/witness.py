@@ -259,8 +259,18 @@ class _Artist:
             return made, self.texts[place]
         if self.is_node(place) or self.wants_node(place):
             made = self.node(place)
-            return made, self.texts[place]
+            return self.one_of(place, made)
         return self.tensor(place)
+
+    def one_of(self, place: str, made: fx.Node) -> tuple[Any, str]:
+        """The output of a call that is meant where only its op is asked for: zero points come second."""
+        whole = made.meta["val"]
+        if not isinstance(whole, (tuple, list)):
+            return made, self.texts[place]
+        index = 1 if "zero_point" in place.rpartition(".")[2] and len(whole) > 1 else 0
+        part = self.graph.call_function(operator.getitem, (made, index))
+        part.meta["val"] = whole[index]
+        return part, f"{self.texts[place]}[{index}]"
 
     def wants_node(self, place: str) -> bool:
         origin = self.domain(f"{place}/origin")
@@ -281,9 +291,12 @@ class _Artist:
         return made, self.texts[place]
 
     def tensor(self, place: str) -> tuple[Any, str]:
-        dtype = self.pick(f"{place}/dtype", [self._turned_dtype(place)] + list(DTYPES))
-        rank = int(self.pick(f"{place}/rank", self.ranks(place)))
-        shape = [int(self.pick(f"{place}/shape[{i}]", self.sizes(place, i, rank))) for i in range(rank)]
+        dtypes, usual = self.habit(place)
+        dtype = self.pick(f"{place}/dtype", [*dtypes, self._turned_dtype(place), *DTYPES])
+        rank = int(self.pick(f"{place}/rank", self.ranks(place) if usual is None else [len(usual)]))
+        sizes_of = [self.sizes(place, i, rank) for i in range(rank)] if usual is None or len(usual) != rank else [
+            [size] for size in usual]
+        shape = [int(self.pick(f"{place}/shape[{i}]", sizes_of[i])) for i in range(rank)]
         if self.first is None:
             self.first = (dtype, shape)
         symbolic = self.domain(f"{place}/symbolic").single == (True,)
@@ -315,6 +328,32 @@ class _Artist:
         self.made[place] = made
         self.texts[place] = f"{word}{shown(dtype)}[{','.join(text_shape)}]"
         return made, self.texts[place]
+
+    def habit(self, place: str) -> tuple[list[Any], list[int] | None]:
+        """The dtypes and the shape that a tensor has as a rule where quantization uses it."""
+        node, _, argument = place.rpartition(".")
+        names = self.domain(f"{node}/op")
+        name = str(names.single[0]) if isinstance(names, Choice) and names.single else ""
+        if "quantize" not in name:
+            return [], None
+        if argument == "input":
+            return [torch.int8 if "dequantize" in name else torch.float32], None
+        source = self.made.get(self.skeleton.find(f"{node}.input"))
+        if "scale" not in argument and "zero_point" not in argument or not isinstance(source, fx.Node):
+            return [], None
+        return [torch.float32 if "scale" in argument else torch.int64], self.blocks(node, name, source)
+
+    def blocks(self, node: str, name: str, source: fx.Node) -> list[int] | None:
+        """The shape of the quantization parameters of a tensor."""
+        shape = list(source.meta["val"].shape)
+        if not all(isinstance(size, int) for size in shape):
+            return None
+        if "per_channel_group" in name and len(shape) == 2:
+            return [shape[0], max(shape[1] // 8, 1)]
+        if "per_channel" in name and shape:
+            axis = self.domain(f"{self.skeleton.find(f'{node}.axis')}/value:int").single or (0,)
+            return [shape[int(axis[0])]] if int(axis[0]) < len(shape) else None  # type: ignore[call-overload]
+        return [*shape[:-1], 1] if "per_token" in name else [1]
 
     def state(self, origin: str, fake: torch.Tensor) -> fx.Node:
         """A stored tensor, with data where that is asked for."""
