@@ -50,11 +50,13 @@ def _quoted(text: str) -> str:
 def model_explorer(explainer: Explainer) -> dict[str, Any]:
     """Node data by node name: the owner as value, a colour for each owner.
 
-    One entry for each graph, as Model Explorer's "add per-node data" reads it.
+    One entry for each graph, as Model Explorer's "add per-node data" reads it; its adapter for `.pt2` files calls the
+    program's own graph `graph`. Names are those of the file's nodes where the program was not decomposed.
     """
     result: dict[str, Any] = {}
     for place in explainer.places():
-        name = "/".join(part for part in (place.method, place.graph.path) if part) or "main"
+        method = place.method if explainer.several else ""
+        name = "/".join(part for part in (method, place.graph.path) if part) or "graph"
         found = explainer.node(place)
         value = f"{found.backend} {found.tag}" if found.backend else found.kind
         graph = result.setdefault(name, {"results": {}, "thresholds": []})

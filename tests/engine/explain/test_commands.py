@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import operator
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,8 @@ import torch
 
 from apportion.engine.cli.main import main
 from tests.engine.explain.models import RULES, program
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +111,50 @@ def test_a_dash_is_standard_output(here: Path, capsys: pytest.CaptureFixture[str
     assert status == 0 and out.startswith(start)
     if start == "{":
         json.loads(out)
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "name"),
+    [
+        ("partition", ("--json", "-"), "report"),
+        ("explain", ("--json", "-"), "explanation"),
+        ("explain", ("--json", "-", "--op", "aten.*"), "explanation"),
+        ("blockers", ("--json",), "blockers"),
+        ("what-if", ("--json", "--relax", "r.rules:25"), "difference"),
+        ("coverage", ("--json",), "coverage"),
+    ],
+)
+def test_json_keeps_its_schema(here: Path, capsys: pytest.CaptureFixture[str], command: str, more: tuple[str, ...],
+                               name: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="pip install jsonschema checks documents")
+    status, out, _ = run(here, capsys, command, *more)
+    data, schema = json.loads(out), json.loads((DOCS / f"{name}.schema.json").read_text())
+    assert status == 0 and data["schema"] == schema["title"]
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(data, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**data, "more": 1}, schema)
+
+
+def test_graphviz_reads_it(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dot = shutil.which("dot")
+    if dot is None:
+        pytest.skip("no graphviz (Debian: apt-get install graphviz)")
+    _, out, _ = run(here, capsys, "explain", "--dot", "-")
+    drawn = subprocess.run([dot, "-Tplain"], input=out, capture_output=True, text=True, timeout=60)
+    assert drawn.returncode == 0 and drawn.stderr == ""
+    calls = [n for n in program("attention").graph.nodes if n.op == "call_function"]
+    names = [line.split('"')[1].split("\\n")[0] for line in drawn.stdout.splitlines() if line.startswith("node ")]
+    assert sorted(names) == sorted(n.name for n in calls if n.target is not operator.getitem)
+
+
+def test_model_explorer_finds_its_nodes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its adapter for .pt2 files calls the graph `graph`, and each node by its FX name."""
+    _, out, _ = run(here, capsys, "explain", "--model-explorer", "-")
+    ((name, data),) = json.loads(out).items()
+    saved = {node.name for node in torch.export.load(here / "m.pt2").graph.nodes}
+    assert name == "graph" and set(data) == {"results", "thresholds"} and set(data["results"]) <= saved
+    assert all(set(one) == {"value", "bgColor"} for one in data["results"].values())
 
 
 def test_blockers(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -183,7 +183,7 @@ def test_as_data_and_for_other_tools() -> None:
     dot = graphviz(explainer)
     assert dot.count("subgraph cluster_") == len(explainer.result.partitions)
     assert dot.count(" -> ") >= 4 and dot.startswith("digraph")
-    results = model_explorer(explainer)["forward"]["results"]
+    results = model_explorer(explainer)["graph"]["results"]
     assert len(results) == explainer.result.report.nodes_total
     assert all(r["bgColor"].startswith("#") for r in results.values())
 
