@@ -18,7 +18,7 @@ from apportion.engine.lint.model import RuleFile, RuleModel
 from apportion.engine.lint.skeleton import Skeleton
 from apportion.engine.lint.solve import Leaf
 from apportion.engine.lint.terms import Box
-from apportion.engine.lint.witness import Drawing, Refused, draw
+from apportion.engine.lint.witness import Drawing, Refused, Unavailable, draw
 from apportion.engine.load import with_options
 from apportion.grammar import tree
 
@@ -69,6 +69,8 @@ def candidates(
                 found = Box(dict(box.domains))
                 fill = _FILLS[turn % len(_FILLS)] if _with_data(leaf, found) else None
                 yield draw(skeleton, found, options, metas, turn, fill)
+            except Unavailable:
+                break
             except Refused:
                 continue
 

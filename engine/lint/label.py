@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import torch
 
 from apportion.engine.lint.domains import Choice, Domain, Numbers
 from apportion.engine.lint.formulas import In
+from apportion.engine.lint.opfacts import facts_of, is_mixed
 from apportion.engine.lint.skeleton import Skeleton
-from apportion.engine.lint.solve import Contradiction, Leaf, Problem
+from apportion.engine.lint.solve import Budget, Contradiction, Exhausted, Leaf, Problem, solve
 from apportion.engine.lint.terms import Box
+from apportion.engine.preserve import target_named
 
 __all__ = ["labelled", "prefer"]
 
@@ -25,10 +28,39 @@ def labelled(leaf: Leaf, skeleton: Skeleton, turn: int = 0) -> Iterator[Box]:
     problem = Problem(skeleton, leaf.box.copy(), compares=dict.fromkeys(leaf.compares), sames=dict.fromkeys(leaf.sames))
     steps = [0]
     try:
+        chosen = _with_ops(problem, turn)
         problem.settle()
     except Contradiction:
         return
+    if chosen:
+        for inner in _leaves(problem):
+            found = Problem(skeleton, inner.box, compares=dict.fromkeys(inner.compares), sames=dict.fromkeys(inner.sames))
+            yield from _label(found, turn, steps)
+        return
     yield from _label(problem, turn, steps)
+
+
+def _with_ops(problem: Problem, turn: int) -> bool:
+    """Choose the op of each node that can be ops of different kinds, with the facts of that one. Raises Contradiction.
+    """
+    chosen = False
+    for place in problem.skeleton.ops:
+        names = problem.ops_of(place)
+        there = [name for name in sorted(names) if target_named(name) is not None] if is_mixed(names) else []
+        if not there:
+            continue
+        one = frozenset({there[turn % len(there)]})
+        problem.add(In(f"{place}/op", Choice(one)))
+        problem.conditions.extend(condition for _, condition in facts_of(problem.skeleton, place, one))
+        chosen = True
+    return chosen
+
+
+def _leaves(problem: Problem) -> Iterator[Leaf]:
+    try:
+        yield from islice(solve(problem, Budget(_STEPS)), 2)
+    except Exhausted:
+        return
 
 
 def _label(problem: Problem, turn: int, steps: list[int]) -> Iterator[Box]:

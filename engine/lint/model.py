@@ -19,7 +19,7 @@ from apportion.engine.compile.tables import build_tables
 from apportion.engine.lint.domains import Choice, Domain, Numbers
 from apportion.engine.lint.evaluate import Environment, Reader, passed_flags
 from apportion.engine.lint.formulas import FALSE, TRUE, Formula, In, Open, both, either, equal, negated
-from apportion.engine.lint.opfacts import facts_of
+from apportion.engine.lint.opfacts import facts_of, is_mixed
 from apportion.engine.lint.place import _Inputs, _Item, lay
 from apportion.engine.lint.remember import Condition, Remembered
 from apportion.engine.lint.skeleton import Claim, Conflict, Skeleton, Symbol
@@ -513,6 +513,7 @@ def _box_of(instance: Instance) -> Box | None:
 
 def add_facts(problem: Problem) -> None:
     """What the kernels of the op nodes insist on."""
+    problem.mixed = tuple(place for place, names in problem.skeleton.ops.items() if is_mixed(names))
     for place in problem.skeleton.ops:
         for triggers, condition in facts_of(problem.skeleton, place):
             if triggers:

@@ -17,7 +17,7 @@ from apportion.engine.ops import Op
 if TYPE_CHECKING:
     from apportion.engine.lint.evaluate import Reader
 
-__all__ = ["KEPT", "facts_of", "kept_from"]
+__all__ = ["KEPT", "facts_of", "is_mixed", "kept_from"]
 
 Fact = "tuple[frozenset[str], Callable[[Reader], Formula]]"
 
@@ -76,15 +76,24 @@ def _base(name: str) -> str:
 _NAMESPACES = frozenset({"aten", "quantized_decomposed", "torchao"})
 
 
-def facts_of(skeleton: Skeleton, place: str) -> Iterator[Any]:
-    """(triggers, condition) pairs about the node at a place; those without triggers hold from the start."""
-    names = skeleton.ops.get(place)
-    if not names:
-        return
-    families = {_FAMILIES.get(_base(name)) for name in names}
-    family = families.pop() if len(families) == 1 else None
-    if family is not None:
+def facts_of(skeleton: Skeleton, place: str, names: frozenset[str] | None = None) -> Iterator[Any]:
+    """(triggers, condition) pairs about the node at a place, one of `names` or else of all ops that it can be; those
+    without triggers hold from the start."""
+    names = names or skeleton.ops.get(place)
+    family = _family(names) if names else None
+    if names and family is not None:
         yield from family(_Node(skeleton, place, skeleton.schema(min(names))))
+
+
+def is_mixed(names: frozenset[str] | None) -> bool:
+    """Do more facts hold of some of the ops than of all of them?"""
+    return names is not None and len(names) > 1 and _family(names) is None and any(
+        _base(name) in _FAMILIES for name in names)
+
+
+def _family(names: frozenset[str]) -> Callable[[_Node], Iterator[Any]] | None:
+    families = {_FAMILIES.get(_base(name)) for name in names}
+    return families.pop() if len(families) == 1 else None
 
 
 class _Node:
@@ -121,6 +130,11 @@ class _Node:
 
 def _always(formula: Formula) -> Any:
     return frozenset(), lambda reader: formula
+
+
+def _once(path: str, formula: Formula) -> Any:
+    """A fact that is worth reading once something is said of a path."""
+    return frozenset({path}), lambda reader: formula
 
 
 def _path(var: str) -> Poly:
@@ -252,7 +266,7 @@ def _binary(node: _Node) -> Iterator[Any]:
     ranks = [node.of(name, "rank") for name in ("self", "other", "")]
     for rank in ranks[:2]:
         formula = Or((compared(_path(rank), "<=", _path(ranks[2])), equal(number, [True])))
-        yield frozenset({ranks[2]}), (lambda f: lambda reader: f)(formula)
+        yield _once(ranks[2], formula)
     either = Or(tuple(compared(_path(rank), "==", _path(ranks[2])) for rank in ranks[:2]))
     yield frozenset({ranks[2]}), lambda reader: either
 
@@ -280,7 +294,7 @@ def _resized(argument: str) -> Callable[[_Node], Iterator[Any]]:
             size, written = node.of("", f"shape[{i}]"), node.item(argument, i)
             open_ = In(written, Numbers.of(-math.inf, -1))
             kept = Or((open_, compared(_path(size), "==", _path(written))))
-            yield frozenset({size}), (lambda f: lambda reader: f)(kept)
+            yield _once(size, kept)
 
     return facts
 
@@ -290,8 +304,7 @@ def _quantize(node: _Node) -> Iterator[Any]:
     result = node.of("", "dtype")
     for name in ("dtype", "output_dtype"):
         if node.op is not None and node.op.argument(name) is not None:
-            written = same(result, node.dtype(name))
-            yield frozenset({result}), lambda reader: written
+            yield _once(result, same(result, node.dtype(name)))
             return
 
 
@@ -300,14 +313,13 @@ def _dequantize(node: _Node) -> Iterator[Any]:
     given, result = node.of("input", "dtype"), node.of("", "dtype")
     for name in ("dtype", "input_dtype"):
         if node.op is not None and node.op.argument(name) is not None:
-            written = same(given, node.dtype(name))
-            yield frozenset({given}), lambda reader: written
+            yield _once(given, same(given, node.dtype(name)))
     if node.op is not None and node.op.argument("out_dtype") is not None:
         asked = f"{node.skeleton.find(f'{node.place}.out_dtype')}/value:dtype?"
         usual = both(equal(asked, [None]), equal(result, [torch.float32]))
-        yield frozenset({result}), lambda reader: Or((usual, same(asked, result)))
+        yield _once(result, Or((usual, same(asked, result))))
     elif node.op is not None and node.op.argument("output_dtype") is not None:
-        yield frozenset({result}), lambda reader: same(result, node.dtype("output_dtype"))
+        yield _once(result, same(result, node.dtype("output_dtype")))
 
 
 _FLOATING = frozenset(

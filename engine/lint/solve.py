@@ -30,6 +30,7 @@ from apportion.engine.lint.formulas import (
     negated,
     variables,
 )
+from apportion.engine.lint.opfacts import facts_of, is_mixed
 from apportion.engine.lint.remember import Condition, Forked, remembered
 from apportion.engine.lint.skeleton import Skeleton
 from apportion.engine.lint.terms import Box, bounds
@@ -110,6 +111,7 @@ class Problem:
     disjoint: frozenset[tuple[str, str]] = frozenset()
     asserted: frozenset[Formula] = frozenset()
     lazy: list[tuple[frozenset[str], Condition]] = field(factory=list)
+    mixed: tuple[str, ...] = ()
     signature: Hashable = None
 
     def __attrs_post_init__(self) -> None:
@@ -120,7 +122,7 @@ class Problem:
         """An independent copy (of the same skeleton)."""
         return Problem(
             self.skeleton, self.box.copy(), list(self.conditions), list(self.disjunctions), dict(self.compares),
-            dict(self.sames), dict(self.opens), self.disjoint, self.asserted, list(self.lazy),
+            dict(self.sames), dict(self.opens), self.disjoint, self.asserted, list(self.lazy), self.mixed,
             self.signature,
         )
 
@@ -202,16 +204,32 @@ class Problem:
         return fork
 
     def _wake(self) -> bool:
-        """Facts that are worth reading once one of their paths matters."""
-        waiting, woken = [], False
+        """Facts that are worth reading once one of their paths matters, or once the op of a node is known."""
+        woken = self._told_apart()
+        waiting = []
         for triggers, condition in self.lazy:
-            if triggers.isdisjoint(self.box.domains):
+            if triggers and triggers.isdisjoint(self.box.domains):
                 waiting.append((triggers, condition))
             else:
                 self.conditions.append(condition)
                 woken = True
         self.lazy = waiting
         return woken
+
+    def _told_apart(self) -> bool:
+        """Nodes of which the ops that are left have facts in common."""
+        known = [place for place in self.mixed if not is_mixed(self.ops_of(place))]
+        for place in known:
+            self.lazy.extend(facts_of(self.skeleton, place, self.ops_of(place)))
+        if known:
+            self.mixed = tuple(place for place in self.mixed if place not in known)
+        return bool(known)
+
+    def ops_of(self, place: str) -> frozenset[str]:
+        """The ops that the node at a place can still be, of those that the patterns name."""
+        domain = self.box.get(f"{place}/op")
+        names = self.skeleton.ops.get(place) or frozenset()
+        return frozenset(name for name in names if domain.has(name))
 
     def _read(self) -> Forked | None:
         fork: Forked | None = None

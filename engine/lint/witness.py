@@ -24,7 +24,7 @@ from apportion.engine.lint.terms import Box
 from apportion.engine.ops import Op
 from apportion.engine.preserve import target_named
 
-__all__ = ["Drawing", "Refused", "draw"]
+__all__ = ["Drawing", "Refused", "Unavailable", "draw"]
 
 _RANKS = ((4, 2, 3, 1, 5, 0), (2, 3, 4, 1, 5, 0), (1, 2, 3, 4, 5, 0), (3, 4, 2, 1, 5, 0))
 _SIZES = ((8, 4, 16, 1, 2, 3), (1, 2, 8), (4, 8, 2, 3), (2, 3, 4), (3, 5, 7), (16, 32, 64))
@@ -43,6 +43,10 @@ def _silent() -> Iterator[None]:
 
 class Refused(Exception):
     """No graph can be made of this box, or PyTorch refuses it."""
+
+
+class Unavailable(Refused):
+    """The op is of a library that is not loaded; no other values help."""
 
 
 @frozen(eq=False)
@@ -219,7 +223,7 @@ class _Artist:
             if target is not None and op is not None:
                 self.box.domains[f"{place}/op"] = Choice(frozenset({name}))
                 return target, op
-        raise Refused(f"the library of {', '.join(names[:2])} is not loaded")
+        raise Unavailable(f"the library of {', '.join(names[:2])} is not loaded")
 
     def run(self, target: OpOverload, args: list[Any], kwargs: dict[str, Any]) -> Any:
         def value(item: Any) -> Any:
