@@ -149,7 +149,9 @@ def as_program(
     graph = fx.Graph()
     env: dict[fx.Node, fx.Node] = {}
     graph.output(graph.graph_copy(module.graph, env))
-    _plain_stacks(graph)
+    branches = [one.graph for one in module.modules() if isinstance(one, fx.GraphModule) and one is not module]
+    for one in (graph, *branches):
+        _plain_stacks(one)
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     specs: list[InputSpec] = []
     state: dict[str, Any] = {}

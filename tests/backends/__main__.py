@@ -1,12 +1,13 @@
-"""`python -m tests.backends`: real models through the backends that execute, as a table.
+"""`python -m tests.backends`: real models, and small hazards, through the backends that execute, as a table.
 
-    python -m tests.backends                              every model through every backend
+    python -m tests.backends                              every model and hazard through every backend
+    python -m tests.backends --hazards                    only the hazards
     python -m tests.backends --backend openvino lstm …    only these
     python -m tests.backends --left                       and why nodes were left
 
 Finished rows are kept in a folder among the temporary files (`APPORTION_BACKENDS_CACHE` names another), so a run that
 was broken off goes on; a row is good for the sources it came from. The exit status is 1 where a difference is above
-1e-4 of the largest value, or `onnxruntime` or `openvino` delegate less than 95 % of the nodes.
+1e-4 of the largest value, or `onnxruntime` or `openvino` delegate less than 95 % of a model's nodes.
 """
 
 from __future__ import annotations
@@ -24,31 +25,35 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from tests.agreement.models import missing_libraries
 from tests.backends.runs import BACKENDS, NAMES, TOLERANCE, missing, row
+from tests.engine.lowering.hazards import HAZARDS
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("backends/*.py", "rules/*.rules", "engine/*.py", "engine/lowering/*.py", "engine/facts/*.py",
-           "engine/merge/*.py", "engine/compile/*.py", "tests/backends/runs.py", "tests/agreement/models.py")
+           "engine/merge/*.py", "engine/compile/*.py", "tests/backends/runs.py", "tests/agreement/models.py",
+           "tests/engine/lowering/hazards.py")
 ENGINES = ("torch", "onnxruntime", "onnxscript", "openvino")
 SHARE = 0.95
 DEMANDING = ("onnxruntime", "openvino")
 
-console = Console(highlight=False)
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what was asked for and show it."""
     parser = argparse.ArgumentParser(prog="python -m tests.backends", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(NAMES)}")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join([*NAMES, *HAZARDS])}")
+    parser.add_argument("--hazards", action="store_true", help="Only the small programs in which delegates go wrong.")
     parser.add_argument("--backend", action="append", choices=list(BACKENDS), help="Only this backend; repeatable.")
     parser.add_argument("--left", action="store_true", help="Show why nodes were left.")
     given = parser.parse_args(arguments)
-    unknown = sorted(set(given.models) - set(NAMES))
+    unknown = sorted(set(given.models) - {*NAMES, *HAZARDS})
     if unknown:
         parser.error(f"no such model: {', '.join(unknown)}")
     torch.set_num_threads(1)
@@ -57,22 +62,24 @@ def main(arguments: list[str] | None = None) -> int:
     for column in ("model", "backend", "delegated", "", "partitions", "here", "another process", "torch.compile", " "):
         table.add_column(column, justify="left" if column in ("model", "backend", " ") else "right")
     rows = []
-    for name in given.models or NAMES:
+    for name in given.models or ([] if given.hazards else NAMES) + list(HAZARDS):
         for backend in given.backend or BACKENDS:
-            absent = [*missing_libraries(name), *missing(backend)]
+            absent = [*(missing_libraries(name) if name in NAMES else ()), *missing(backend)]
             if absent:
                 console.print(f"{name} with {backend} left out: {', '.join(absent)} not installed")
                 continue
             found = cached(name, backend)
             rows.append((name, backend, found))
-            table.add_row(name, backend, *columns(found), verdict(backend, found))
-            print(name, backend, *columns(found), verdict(backend, found), file=sys.stderr, flush=True)
+            table.add_row(name, backend, *columns(found), verdict(name, backend, found))
+            print(name, backend, *columns(found), verdict(name, backend, found), file=sys.stderr, flush=True)
+    if not console.is_terminal:
+        table.box = box.MARKDOWN
     console.print(table)
     if given.left:
         for name, backend, found in rows:
             for reason, count in found["left"]:
                 console.print(f"{name} with {backend}: {count} x {reason}", markup=False)
-    return int(any(verdict(backend, found) != "right" for _, backend, found in rows))
+    return int(any(verdict(name, backend, found) != "right" for name, backend, found in rows))
 
 
 def columns(found: dict[str, Any]) -> list[str]:
@@ -82,10 +89,12 @@ def columns(found: dict[str, Any]) -> list[str]:
             *(f"{found[way]:.1e}" for way in ("here", "elsewhere", "compiled"))]
 
 
-def verdict(backend: str, found: dict[str, Any]) -> str:
+def verdict(name: str, backend: str, found: dict[str, Any]) -> str:
     """What is wrong with a row, or "right"."""
     if not all(found[way] <= TOLERANCE for way in ("here", "elsewhere", "compiled")):  # NaN is wrong, too
         return "DIFFERS"
+    if name in HAZARDS:
+        return "right"
     if backend in DEMANDING and found["delegated"] < SHARE * found["nodes"]:
         return "TOO FEW"
     return "right" if found["compiled_delegates"] else "NOTHING COMPILED"

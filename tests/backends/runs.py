@@ -1,4 +1,4 @@
-"""Real models through a backend that executes: what is delegated, and how far the results are from eager PyTorch.
+"""Models and hazards through a backend that executes: what is delegated, how far the results are from eager PyTorch.
 
 A row has three ways to run a model, each called twice: the lowered program here, the same program saved and loaded by
 another process, and `torch.compile(model, backend="apportion")`.
@@ -6,6 +6,7 @@ another process, and `torch.compile(model, backend="apportion")`.
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import subprocess
 import sys
@@ -16,14 +17,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
+from attrs import frozen
 from torch.utils import _pytree as pytree
 
 from apportion import engine
 from apportion.engine.lowering.compiling import CACHE
 from apportion.engine.lowering.whole import prepare
 from tests.agreement.models import MODELS, Exported, exported
+from tests.engine.lowering.hazards import HAZARDS
 
-__all__ = ["BACKENDS", "NAMES", "TOLERANCE", "elsewhere", "missing", "row", "worst"]
+__all__ = ["BACKENDS", "NAMES", "TOLERANCE", "elsewhere", "given", "missing", "row", "worst"]
 
 TOLERANCE: Final = 1e-4
 """The largest difference that is allowed, as a share of the largest value."""
@@ -76,6 +79,28 @@ def elsewhere(program: Any, calls: Sequence[tuple[Any, ...]], folder: Path) -> l
     return found
 
 
+@frozen(eq=False)
+class Given:
+    """A program, the module that says what it computes, the inputs of its calls, and whether sizes vary."""
+
+    program: Any
+    module: torch.nn.Module
+    calls: list[tuple[Any, ...]]
+    dynamic: bool
+
+
+def given(name: str) -> Given:
+    """The model or the hazard of that name."""
+    if name not in HAZARDS:
+        made = exported(name)
+        return Given(made.program, made.module, _calls(name, made), MODELS[name].dynamic is not None)
+    torch.manual_seed(0)
+    hazard = HAZARDS[name]
+    module, calls = hazard.module().eval(), hazard.calls()
+    program = torch.export.export(module, copy.deepcopy(calls[0]), dynamic_shapes=hazard.dynamic)
+    return Given(program, module, calls, hazard.dynamic is not None)
+
+
 def _calls(name: str, made: Exported) -> list[tuple[Any, ...]]:
     """Two sets of inputs; the second has another size where one may vary."""
     (first,) = made.inputs
@@ -88,43 +113,49 @@ def _calls(name: str, made: Exported) -> list[tuple[Any, ...]]:
 
 
 def _furthest(call: Callable[..., Any], calls: Sequence[tuple[Any, ...]], expected: Sequence[Any]) -> float:
+    found = [_called(call, inputs) for inputs in calls]
+    return max(worst(*pair) for pair in zip(found, expected, strict=True))
+
+
+def _called(call: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[Any, Any]:
+    """What a call gives, and what its inputs are afterwards."""
+    own = copy.deepcopy(inputs)
     with torch.no_grad():
-        return max(worst(call(*inputs), one) for inputs, one in zip(calls, expected, strict=True))
+        return copy.deepcopy(call(*own)), own
 
 
-def _compiled(made: Exported, rules: Any, dynamic: bool) -> Callable[..., Any]:
+def _compiled(made: Given, rules: Any) -> Callable[..., Any]:
     torch._dynamo.reset()
     options = {"rules": rules}
-    return torch.compile(made.module, backend="apportion", dynamic=dynamic or None, options=options)
+    return torch.compile(copy.deepcopy(made.module), backend="apportion", dynamic=made.dynamic or None, options=options)
 
 
 def row(name: str, rules: Any, ways: Sequence[str] = ("here", "elsewhere", "compiled")) -> dict[str, Any]:
-    """One model through the backends of `rules`: nodes, those delegated, partitions, the difference each way, and why
-    nodes were left."""
-    made = exported(name)
+    """One model or hazard through the backends of `rules`: nodes, those delegated, partitions, the difference each
+    way, and why nodes were left."""
+    made = given(name)
     partitioner = engine.RulesPartitioner(rules)
     program = prepare(made.program, partitioner)
     decision = engine.partition(program, partitioner.rules)
     lowered = engine.to_backend(program, decision)
     lowered.validate()
-    calls = _calls(name, made)
-    with torch.no_grad():
-        expected = [made.module(*inputs) for inputs in calls]
+    reference = copy.deepcopy(made.module)
+    expected = [_called(reference, inputs) for inputs in made.calls]
     found: dict[str, Any] = {
         "nodes": decision.report.nodes_total,
         "delegated": decision.report.claimed,
         "partitions": len(decision.partitions),
         "left": sorted(Counter(f"{one.op}: {one.message}" for one in decision.report.left).items()),
     }
-    if "here" in ways:
-        found["here"] = _furthest(lowered.module(check_guards=False), calls, expected)
-    if "elsewhere" in ways:
+    if "elsewhere" in ways:  # first: a call may write buffers of the program
         with tempfile.TemporaryDirectory() as folder:
-            pairs = zip(elsewhere(lowered, calls, Path(folder)), expected, strict=True)
-            found["elsewhere"] = max(worst(one, other) for one, other in pairs)
+            pairs = zip(elsewhere(lowered, made.calls, Path(folder)), expected, strict=True)
+            found["elsewhere"] = max(worst(one, other) for one, (other, _) in pairs)
+    if "here" in ways:
+        found["here"] = _furthest(lowered.module(check_guards=False), made.calls, expected)
     if "compiled" in ways:
         before = CACHE.hits + CACHE.misses
         with torch._dynamo.config.patch(allow_rnn=True):  # it leaves recurrent layers alone otherwise
-            found["compiled"] = _furthest(_compiled(made, rules, MODELS[name].dynamic is not None), calls, expected)
+            found["compiled"] = _furthest(_compiled(made, rules), made.calls, expected)
         found["compiled_delegates"] = CACHE.hits + CACHE.misses - before
     return found

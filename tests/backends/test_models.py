@@ -14,6 +14,7 @@ from tests.agreement.models import missing_libraries
 from tests.backends.__main__ import cached, verdict
 from tests.backends.runs import BACKENDS, NAMES, TOLERANCE, missing, row, worst
 from tests.engine.lowering.checks import compare
+from tests.engine.lowering.hazards import HAZARDS
 
 
 def needed(backend: str) -> None:
@@ -30,15 +31,21 @@ def test_a_small_model_every_way(backend: str) -> None:
     assert found["compiled_delegates"] == 1
 
 
+@pytest.mark.parametrize("name", HAZARDS)
+def test_a_hazard_compiled(name: str) -> None:
+    found = row(name, "eager", ways=("compiled",))
+    assert found["delegated"] == found["nodes"] and found["compiled"] == 0.0 and found["compiled_delegates"]
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", NAMES)
-def test_models_every_way(name: str, backend: str) -> None:
+@pytest.mark.parametrize("name", [*NAMES, *HAZARDS])
+def test_everything_every_way(name: str, backend: str) -> None:
     needed(backend)
-    if missing_libraries(name):
+    if name in NAMES and missing_libraries(name):
         pytest.skip(f"needs {', '.join(missing_libraries(name))}")
     found = cached(name, backend)
-    assert verdict(backend, found) == "right", found
+    assert verdict(name, backend, found) == "right", found
 
 
 def test_three_backends_in_one_program_with_precedence() -> None:

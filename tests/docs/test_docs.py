@@ -154,3 +154,11 @@ def test_the_reference_is_complete(name: str, use: str) -> None:
     assert re.search(rf"`{name}[`(]", prose), f"{name} is in no table"
     # `claimed` speaks of sub-graphs, which an example of calls can't have.
     assert name == "claimed" or re.search(use.format(name), examples), f"{name} is in no example"
+
+
+def test_the_contract_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "contract.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+)`", text))
+    written = {name for path in (ROOT / "tests").rglob("test_*.py")
+               for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)}
+    assert len(named) > 30 and named - written == set()

@@ -15,6 +15,16 @@ from torch.export import Dim
 from apportion import engine
 from apportion.engine.lowering.sizes import delegates_of, size_report
 from tests.engine.lowering.checks import Tagger, compare, delegates, eager_rules, lowered, ops_in
+from tests.engine.lowering.hazards import (
+    Branches,
+    Counter,
+    Loops,
+    OneWeight,
+    Repeats,
+    SeveralOutputs,
+    Sizes,
+    WritesInput,
+)
 
 CALL = "apportion_call_delegate"
 
@@ -25,18 +35,6 @@ def program_of(model: nn.Module, *inputs: Any, dynamic: Any = None) -> Any:
 
 def inputs(*shape: int, calls: int = 2) -> list[tuple[torch.Tensor, ...]]:
     return [(torch.randn(shape),) for _ in range(calls)]
-
-
-class Counter(nn.Module):
-    """Reads a buffer, writes it, and returns what depends on both."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("b", torch.zeros(3))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.b.add_(x)
-        return x + self.b
 
 
 @pytest.mark.parametrize("owned", [False, True])
@@ -56,39 +54,14 @@ def test_the_program_handed_in_keeps_its_own_buffer() -> None:
     assert torch.equal(program.state_dict["b"], torch.zeros(3))
 
 
-class WritesInput(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x.mul_(2)
-        return x.sin()
-
-
 def test_an_input_that_is_written() -> None:
     compare(lowered(program_of(WritesInput(), torch.ones(3)), eager_rules()), WritesInput(), inputs(3))
-
-
-class Repeats(nn.Module):
-    def forward(self, x: torch.Tensor) -> Any:
-        y = x.relu()
-        return y, (y + 1, y), [y, x]
 
 
 def test_a_value_returned_several_times() -> None:
     made = lowered(program_of(Repeats(), torch.ones(3)), eager_rules())
     assert len(made.graph_signature.user_outputs) == 5
     compare(made, Repeats(), inputs(3))
-
-
-class OneWeight(nn.Module):
-    """Four uses of one weight, with an op between them that nobody takes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.w = nn.Parameter(torch.randn(4, 4))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for _ in range(4):
-            x = torch.sin(x @ self.w)
-        return x
 
 
 def test_b9_a_shared_weight_is_in_each_delegate_and_the_report_says_so() -> None:
@@ -146,18 +119,6 @@ def test_a_delegate_without_outputs_still_runs(tmp_path: Path) -> None:
             program.module()(-torch.ones(3))
 
 
-class Branches(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(4, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        def inner(v: torch.Tensor) -> torch.Tensor:
-            return torch.cond(v.mean() > 1, lambda t: t.relu() + 1, lambda t: t.sin() - 1, (v,))
-
-        return torch.cond(x.sum() > 0, lambda v: inner(self.linear(v)), lambda v: v.relu() * 2, (x,)) + 1
-
-
 def with_signs() -> list[tuple[torch.Tensor, ...]]:
     return [(torch.ones(2, 4),), (-torch.ones(2, 4),), (9 * torch.randn(2, 4),)]
 
@@ -179,19 +140,6 @@ def test_a_control_flow_op_that_is_taken_whole() -> None:
     compare(made, model, with_signs())
 
 
-class Loops(nn.Module):
-    def forward(self, x: torch.Tensor) -> Any:
-        from torch._higher_order_ops import map as map_
-        from torch._higher_order_ops import scan, while_loop
-
-        def body(i: torch.Tensor, v: torch.Tensor) -> Any:
-            return i + 1, v.sin() * 2
-
-        _, looped = while_loop(lambda i, v: i < 3, body, (torch.zeros((), dtype=torch.int64), x))
-        last, all_of = scan(lambda c, v: (c + v, c * v), x[0], x)
-        return looped, last, all_of, map_(lambda v: v.relu() + 1, x)
-
-
 @pytest.mark.parametrize("ops", [(), ("aten.sin.default", "aten.mul.Tensor", "aten.add.Tensor", "aten.relu.default")])
 def test_loops_scans_and_maps(ops: tuple[str, ...]) -> None:
     model = Loops()
@@ -199,12 +147,6 @@ def test_loops_scans_and_maps(ops: tuple[str, ...]) -> None:
     made = lowered(program, eager_rules(*ops))
     assert delegates(made)
     compare(made, model, inputs(3, 4))
-
-
-class Sizes(nn.Module):
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
-        n = x.shape[0]
-        return x.relu().view(n * 2, -1).sin().reshape(n, 4) + n, y.repeat(n, 1), n
 
 
 @pytest.mark.parametrize("untaken", ["sin", "view", "sym_size", "mul"])
@@ -226,13 +168,6 @@ def test_k9_sizes_that_cross_a_border(untaken: str) -> None:
         (results,) = one.original_module.graph.output_node().args
         assert all(isinstance(node.meta["val"], torch.Tensor) for node in results)
     compare(made, Sizes(), [(torch.randn(n, 4), torch.randn(1, 2)) for n in (2, 3, 7)])
-
-
-class SeveralOutputs(nn.Module):
-    def forward(self, x: torch.Tensor) -> Any:
-        a, b = x.split(2, dim=-1)
-        values, places = torch.max(b, dim=-1)
-        return a.relu() + 1, values, places
 
 
 def test_a14_no_tuple_crosses_a_border() -> None:
