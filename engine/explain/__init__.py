@@ -4,7 +4,7 @@ from apportion.engine.explain.blockers import Blocker, Blockers, find_blockers
 from apportion.engine.explain.changes import Changes, assumed, relaxed
 from apportion.engine.explain.coverage import Measured, coverage, measure_program
 from apportion.engine.explain.explaining import Explainer, explain
-from apportion.engine.explain.explanation import Apart, Explanation, NodeExplanation, RuleAttempt
+from apportion.engine.explain.explanation import Apart, Explanation, NodeExplanation, Obstacle, RuleAttempt
 from apportion.engine.explain.exports import graphviz, model_explorer
 from apportion.engine.explain.page import page
 from apportion.engine.explain.sheets import Sheet, sheet, sheet_html, sheet_markdown
@@ -20,6 +20,7 @@ __all__ = [
     "Explanation",
     "Measured",
     "NodeExplanation",
+    "Obstacle",
     "Outcome",
     "RuleAttempt",
     "Sheet",

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from apportion.engine.compile.rulesets import CompiledRule, Requirement, RuleSet
 from apportion.engine.errors import OptionError
 from apportion.engine.explain.apart import neighbours
 from apportion.engine.explain.conditions import remedies
-from apportion.engine.explain.explanation import Apart, Explanation, NodeExplanation, RuleAttempt
+from apportion.engine.explain.explanation import Apart, Explanation, NodeExplanation, Obstacle, RuleAttempt
+from apportion.engine.explain.further import Further
 from apportion.engine.facts import GraphFacts, ProgramFacts, Value
 from apportion.engine.mixed import Held, has_partitioners, held_by_partitioners, rules_alone
 from apportion.engine.partition import Deciding, Run, partition
@@ -151,16 +152,24 @@ class Explainer:
         op: str | Iterable[str] = (),
         module: str | Iterable[str] = (),
     ) -> Explanation:
-        """The nodes that the patterns name; all that were left where there are none. OptionError for unknown names."""
+        """The nodes that the patterns name, with all that is in their way; all that were left where there are none.
+        OptionError for unknown names."""
         wanted = {name: (p,) if isinstance(p, str) else tuple(p)
                   for name, p in (("node", node), ("op", op), ("module", module))}
         everything = list(self.places())
         if any(wanted.values()):
-            chosen = _chosen(everything, wanted)
+            further = Further(self.program, self.sets, self.wishes)
+            nodes = [evolve(self.node(p), further=self._further(p, further)) for p in _chosen(everything, wanted)]
         else:
-            chosen = [p for p in everything if self.owner(p) is None]
-        nodes = tuple(self.node(place) for place in chosen)
-        return Explanation(nodes, self.apart(), tuple(_missing(everything)))
+            nodes = [self.node(p) for p in everything if self.owner(p) is None]
+        return Explanation(tuple(nodes), self.apart(), tuple(_missing(everything)))
+
+    def _further(self, place: Place, further: Further) -> tuple[Obstacle, ...] | None:
+        deciding = self.decided[place.method][1]
+        first = None if place.node in deciding.barred else deciding.attempts.of(place.node)
+        if self.owner(place) is not None or first is None or first.failed is None:
+            return None
+        return tuple(map(_obstacle, further.obstacles(place.method, place.node, first)))
 
     def apart(self) -> tuple[Apart, ...]:
         """Neighbouring partitions, and why they are not one."""
@@ -250,6 +259,13 @@ def _rule_attempt(rule: CompiledRule, rules: RuleSet, attempt: Attempt) -> RuleA
         None if attempt.span is None else str(attempt.span), attempt.rule if attempt.of else None, attempt.condition,
         attempt.values(), attempt.because, found, passed, None if passed is None else len(required),
         1 if attempt.span is None else attempt.span.end_line - attempt.span.line + 1,
+    )  # fmt: skip
+
+
+def _obstacle(attempt: Attempt) -> Obstacle:
+    return Obstacle(
+        attempt.cause.value, describe(attempt), None if attempt.span is None else str(attempt.span),
+        attempt.condition, attempt.values(), attempt.because,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-__all__ = ["Apart", "Explanation", "NodeExplanation", "RuleAttempt"]
+__all__ = ["Apart", "Explanation", "NodeExplanation", "Obstacle", "RuleAttempt"]
 
 SCHEMA = "apportion.explanation/1"
 
@@ -46,10 +46,29 @@ _PLAIN = ("backend", "rule", "line", "kind", "message", "location", "invariant",
 
 
 @frozen
+class Obstacle:
+    """What is in the way of a node once everything before it is let off; fields as in `RuleAttempt`."""
+
+    kind: str
+    message: str
+    location: str | None = None
+    condition: str | None = None
+    observed: tuple[tuple[str, str], ...] = ()
+    because: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"kind": self.kind, "message": self.message, "location": self.location, "condition": self.condition,
+                "observed": dict(self.observed), "because": self.because}
+
+
+@frozen
 class NodeExplanation:
     """One node: what it is, whose it is, and every rule that names its op, the one that came furthest first.
 
     `values` are its inputs and outputs with type and shape; `source` the line of the model it was exported from.
+    `further` is what else is in the way once the condition that `message` names is let off, and so on: nothing if it is
+    claimed then; None where that was not asked, or where no condition is what is in the way.
     """
 
     method: str
@@ -64,6 +83,7 @@ class NodeExplanation:
     kind: str
     message: str
     attempts: tuple[RuleAttempt, ...]
+    further: tuple[Obstacle, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -71,6 +91,7 @@ class NodeExplanation:
             "method": self.method, "graph": self.graph, "node": self.node, "op": self.op, "module": self.module,
             "source": self.source, "values": dict(self.values), "backend_id": self.backend, "tag": self.tag,
             "kind": self.kind, "message": self.message, "attempts": [a.to_json() for a in self.attempts],
+            "further": None if self.further is None else [one.to_json() for one in self.further],
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -85,6 +106,9 @@ class NodeExplanation:
             lines.append(f"  {self.message}")
         for number, attempt in enumerate(self.attempts, 1):
             lines += _attempt_lines(number, attempt)
+        if self.further is not None:
+            lines += [f"  then in the way: {one.message}" for one in self.further]
+            lines += [] if self.further else ["  nothing else is in the way"]
         return "\n".join(lines)
 
 

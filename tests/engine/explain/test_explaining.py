@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from apportion.engine.explain.explaining import explain
 from apportion.engine.explain.explanation import NodeExplanation
 from apportion.engine.explain.exports import graphviz, model_explorer
 from tests.engine.explain.models import RULES, program
+from tests.engine.explain.replay import without
 from tests.engine.programs import exported, header
 
 
@@ -163,6 +165,41 @@ def test_patterns_over_names() -> None:
     found = explain(program("attention"), engine.parse_rules(RULES["strict"]), op="aten.*", module="norm")
     assert {n.op for n in found.nodes} == {"aten.native_layer_norm.default"}
     assert found.nodes[0].module == "norm"
+
+
+@pytest.mark.parametrize(
+    ("name", "rules"),
+    [("doubles", "strict"), ("residual", "strict"), ("several", "strict"), ("recurrent", "patterns")],
+)
+def test_what_else_is_in_the_way(name: str, rules: str) -> None:
+    """Without the conditions that are named, all at once, the node is claimed, or left for what is named last."""
+    text = RULES[rules]
+    found = explain(program(name), engine.parse_rules(text, "r0.rules"), node="*")
+    followed = [one for one in found.nodes if one.further is not None]
+    assert followed
+    for one in followed:
+        assert one.further is not None
+        places = [one.attempts[0].location, *(obstacle.location for obstacle in one.further if obstacle.condition)]
+        last = one.further[-1] if one.further and one.further[-1].condition is None else None
+        without_them = reduce(without, filter(None, places), text)
+        report = engine.partition(program(name), engine.parse_rules(without_them, "r0.rules")).report
+        after = next((r for r in report.left if (r.graph, r.node) == (one.graph, one.node)), None)
+        assert (after and after.message) == (last and last.message), one.node
+
+
+def test_of_a_chosen_node_all_obstacles_are_told() -> None:
+    text = """
+    rule r { match y = aten.relu.default(x)  require x.rank == 4  require x.dtype == int8 }
+    invariant v { match y = _  require y.numel > 99 because "small" }
+    """
+    found = node("relu", text, relu(2, 3))
+    assert found.further is not None
+    assert [o.condition for o in found.further] == ["x.dtype == int8", "y.numel > 99"]
+    assert found.further[0].observed == (("x.dtype", "float32"),)
+    assert str(found).count("then in the way: ") == 2 and "small" in str(found)
+    easier = text.replace("99", "1").replace("int8", "float32")
+    assert "nothing else is in the way" in str(node("relu", easier, relu(2)))
+    assert node("relu", text.replace("relu", "neg"), relu(2)).further is None
 
 
 def test_a_program_without_metadata() -> None:
