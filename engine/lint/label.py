@@ -34,8 +34,8 @@ def labelled(leaf: Leaf, skeleton: Skeleton, turn: int = 0) -> Iterator[Box]:
         return
     if chosen:
         for inner in _leaves(problem):
-            found = Problem(skeleton, inner.box, compares=dict.fromkeys(inner.compares), sames=dict.fromkeys(inner.sames))
-            yield from _label(found, turn, steps)
+            compares, sames = dict.fromkeys(inner.compares), dict.fromkeys(inner.sames)
+            yield from _label(Problem(skeleton, inner.box, compares=compares, sames=sames), turn, steps)
         return
     yield from _label(problem, turn, steps)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import define, field, frozen
 
+from apportion.engine.lint import smt
 from apportion.engine.lint.confirm import Confirmed, candidates, clash, matches
 from apportion.engine.lint.domains import Choice, Domain
 from apportion.engine.lint.evaluate import Reader
@@ -43,16 +44,21 @@ PAIRS = 250
 LOOSE_SPLITS = 60_000
 LOOSE_PAIRS = 20_000
 DRAWN = 30
+MOST_SOLVED = 16
 
 
 @frozen(eq=False)
 class Verdict:
-    """`kind` is disjoint, overlap (with a confirmed witness) or undecided (with the atoms that are open, or budget)."""
+    """`kind` is disjoint, overlap (with a confirmed witness) or undecided (with the atoms that are open, or budget).
+
+    With `missing` z3 might decide it, but is not installed.
+    """
 
     kind: str
     witness: Confirmed | None = None
     reasons: tuple[str, ...] = ()
     code: str = ""
+    missing: bool = False
 
 
 @define(eq=False)
@@ -69,6 +75,7 @@ class _Search:
     opens: dict[Open, None] = field(factory=dict)
     relaxed: bool = False
     cut: bool = False
+    missing: bool = False
 
 
 def examine(one: RuleModel, other: RuleModel) -> Verdict:
@@ -122,7 +129,8 @@ def _undecided(search: _Search) -> Verdict:
         return Verdict("undecided", reasons=tuple(externs), code="A901")
     if search.cut and not others and not search.relaxed:
         return Verdict("undecided", reasons=("budget",), code="A903")
-    return Verdict("undecided", reasons=tuple(others) or ("no candidate was accepted",), code="A902")
+    reasons = tuple(others) or ("no candidate was accepted",)
+    return Verdict("undecided", reasons=reasons, code="A902", missing=search.missing)
 
 
 def _may_meet(one: RuleModel, other: RuleModel) -> bool:
@@ -232,16 +240,54 @@ def _merge(source: Skeleton, target: Skeleton) -> None:
 
 
 def _witness(problem: Problem, search: _Search) -> Confirmed | None:
-    skeleton = problem.skeleton
+    """A confirmed overlap; or else what is left open is noted in the search."""
     kept: list[Leaf] = []
 
     def watched() -> Iterator[Leaf]:
         for leaf in solve(problem, search.budget):
-            search.seen = True
             kept.append(leaf)
             yield leaf
 
-    for drawing in candidates(watched(), skeleton, search.one.file, 16, (search.other.file,)):
+    leaves = watched()
+    found = _confirmed(leaves, problem.skeleton, search)
+    if found is not None or not kept:
+        return found
+    left = kept
+    if search.drawn < DRAWN and any(leaf.compares for leaf in kept):
+        search.missing = search.missing or not smt.is_installed()
+        found, left = _solved(kept, leaves, problem.skeleton, search)
+        if found is not None:
+            return found
+    search.seen = search.seen or bool(left)
+    for leaf in left:
+        search.opens.update(dict.fromkeys(leaf.opens))
+        search.relaxed = search.relaxed or problem.skeleton.relaxed or bool(leaf.compares)
+    return None
+
+
+def _solved(
+    kept: list[Leaf], others: Iterator[Leaf], skeleton: Skeleton, search: _Search
+) -> tuple[Confirmed | None, list[Leaf]]:
+    """The last resort, for comparisons that bounds do not decide: a confirmed overlap, and the leaves that stay open.
+    """
+    while len(kept) < MOST_SOLVED and next(others, None) is not None:
+        pass  # the stream adds to `kept`
+    left: list[Leaf] = []
+    points: list[Leaf] = []
+    for leaf in kept[:MOST_SOLVED]:
+        answer = smt.values(leaf)
+        if answer is not False:
+            left.append(leaf)
+        if isinstance(answer, Box):
+            points.append(Leaf(answer, (), leaf.sames, leaf.opens))
+    left.extend(kept[MOST_SOLVED:])
+    if len(kept) >= MOST_SOLVED and (more := next(others, None)) is not None:
+        left.append(more)
+    return (_confirmed(iter(points), skeleton, search) if points else None), left
+
+
+def _confirmed(leaves: Iterator[Leaf], skeleton: Skeleton, search: _Search) -> Confirmed | None:
+    for drawing in candidates(leaves, skeleton, search.one.file, 16, (search.other.file,)):
         search.drawn += 1
         first = matches(search.one, drawing)
         second = matches(search.other, drawing) if first else []
@@ -251,9 +297,6 @@ def _witness(problem: Problem, search: _Search) -> Confirmed | None:
             return Confirmed(text, drawing.module, drawing.options, found)
         if search.drawn >= DRAWN:
             break
-    for leaf in kept:
-        search.opens.update(dict.fromkeys(leaf.opens))
-        search.relaxed = search.relaxed or skeleton.relaxed or bool(leaf.compares)
     return None
 
 

@@ -221,7 +221,8 @@ def _useless_over(one: RuleModel, other: RuleModel, file: RuleFile) -> Iterator[
 def _undecided(one: RuleModel, other: RuleModel, verdict: Verdict) -> Diagnostic:
     atoms = "; ".join(verdict.reasons[:4])
     return finding(verdict.code, f"it is not decided whether `{one.name}` and `{other.name}` can claim the same node",
-                   one.span, labels=[Label(other.span, "this one")], notes=[("undecided", atoms)])
+                   one.span, labels=[Label(other.span, "this one")], notes=[("undecided", atoms)],
+                   help="z3 may decide it: pip install apportion[lint]" if verdict.missing else None)
 
 
 def contention(files: Sequence[RuleFile], order: Sequence[str] | None) -> Pairs:

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("z3")
 
 from apportion.engine.candidates import Match
+from apportion.engine.lint import smt
 from apportion.engine.lint.confirm import names_of
 from apportion.engine.lint.model import RuleFile
 from apportion.engine.lint.overlap import examine
@@ -18,6 +19,12 @@ from apportion.engine.load import parse_rules
 from tests.engine.lint.judge import MOST_DIMS, Judge, as_text, rule
 
 PER_FILE = 30
+
+
+@pytest.fixture(autouse=True)
+def boxes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The linter's own procedure is judged, without z3's help."""
+    monkeypatch.setattr(smt, "_z3", lambda: None)
 
 
 def pairs(seed: int, count: int) -> tuple[Counter[str], float, float]:

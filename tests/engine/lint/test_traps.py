@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apportion.engine.lint import lint
+from apportion.engine.lint import lint, smt
 from apportion.engine.lint.model import RuleFile
 from apportion.engine.lint.overlap import Verdict, covered, examine
 from apportion.engine.load import parse_rules
@@ -130,3 +130,25 @@ def test_ten_megabytes(tmp_path: Path) -> None:
     line = "# " + "a" * 97 + "\n"
     text = 'backend "A" language 1\n' + line * 100_000 + "rule r { match y = aten.relu.default(x) }\n"
     assert not codes(tmp_path / "a.rules", text.encode())
+
+
+# --- the last resort -----------------------------------------------------------------------------------------------
+
+SQUARE = "x.rank == 2 and x.shape[0] * x.shape[0] == x.shape[1] * 2 + 1"
+EVEN = "x.shape[1] > 5 and x.shape[0] % 2 == 0"
+
+
+def test_z3_decides_what_bounds_leave_open() -> None:
+    pytest.importorskip("z3")
+    assert verdict(RELU, SQUARE, EVEN).kind == "disjoint"
+    found = verdict(RELU, "x.rank == 2 and x.shape[0] * x.shape[1] == 10403", "x.shape[0] > 1 and x.shape[1] > 1")
+    assert found.kind == "overlap"
+
+
+def test_without_z3_it_is_undecided_and_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smt, "_z3", lambda: None)
+    path = tmp_path / "a.rules"
+    rules = [f"rule r{i} {{ match {RELU} require {text} }}" for i, text in enumerate((SQUARE, EVEN))]
+    path.write_text("\n".join(['backend "A" language 1', *rules]), encoding="utf-8")
+    (found,) = lint(path).diagnostics
+    assert found.code == "A902" and "apportion[lint]" in (found.help or "")
