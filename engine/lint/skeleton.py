@@ -35,6 +35,7 @@ _FIXED: Mapping[str, Domain] = {
     "origin": Choice(frozenset(ORIGINS)),
     "op": _OPEN,
     "users": Numbers.of(0, 2**20),
+    "storage_offset": _SIZES,
     "name": _OPEN,
     "module": _OPEN,
     "source": _OPEN,
@@ -46,8 +47,10 @@ def domain_for(attribute: str) -> Domain:
     """The values that an attribute's path can have at all; those of arguments end in `:TYPE`."""
     if attribute in _FIXED:
         return _FIXED[attribute]
-    if attribute.startswith("shape["):
+    if attribute.startswith(("shape[", "strides[")):
         return _SIZES
+    if attribute.startswith("dim_order["):
+        return _RANKS
     kind = attribute.rpartition(":")[2] if ":" in attribute else "bool"
     return _BY_TYPE.get(kind, _OPEN)
 

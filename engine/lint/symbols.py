@@ -190,6 +190,14 @@ def _shape(reader: Reader, place: str) -> Any:
     )
 
 
+def _for_each_dim(name: str) -> Callable[[Reader, str], Any]:
+    def read(reader: Reader, place: str) -> Any:
+        return list_of_places(
+            reader, f"{place}/rank", f"{place}.{name}", lambda i: reader.number(f"{place}/{name}[{i}]"))
+
+    return read
+
+
 def _numel(reader: Reader, place: str) -> Any:
     shape = _shape(reader, place)
     if isinstance(shape, LongList):
@@ -310,10 +318,6 @@ def _fixed_pick(name: str) -> Callable[[Reader, str], Any]:
     return lambda reader, place: reader.pick(f"{place}/{name}")
 
 
-def _blurred(name: str) -> Callable[[Reader, str], Any]:
-    return lambda reader, place: Blur(f"{place}.{name}")
-
-
 _ATTRIBUTES: Mapping[str, Callable[[Reader, str], Any]] = {
     "dtype": _fixed_pick("dtype"),
     "rank": lambda reader, place: reader.number(f"{place}/rank"),
@@ -328,9 +332,9 @@ _ATTRIBUTES: Mapping[str, Callable[[Reader, str], Any]] = {
     "name": _fixed_pick("name"),
     "module": _fixed_pick("module"),
     "source": _fixed_pick("source"),
-    "strides": _blurred("strides"),
-    "storage_offset": _blurred("storage_offset"),
-    "dim_order": _blurred("dim_order"),
+    "strides": _for_each_dim("strides"),
+    "storage_offset": lambda reader, place: reader.number(f"{place}/storage_offset"),
+    "dim_order": _for_each_dim("dim_order"),
     "subgraphs": _subgraphs,
 }
 

@@ -19,6 +19,7 @@ from torch.fx.node import map_aggregate
 
 from apportion.engine.lint.domains import Choice, Domain, Numbers, shown
 from apportion.engine.lint.label import DTYPES, prefer
+from apportion.engine.lint.opfacts import KEPT
 from apportion.engine.lint.skeleton import Skeleton
 from apportion.engine.lint.terms import Box
 from apportion.engine.ops import Op
@@ -163,6 +164,7 @@ class _Artist:
         if self.domain(f"{place}/op").single == ("higher_order.cond",):
             return self.branching(place)
         target, op = self.choose(place)
+        self.hand_down(place, op)
         args, kwargs, texts = [], {}, []
         for argument in op.arguments:
             if argument.kwarg_only and not self.asked(place, argument.name) and argument.has_default:
@@ -174,7 +176,7 @@ class _Artist:
             else:
                 args.append(value)
                 texts.append(text)
-        node = self.graph.call_function(target, tuple(args), kwargs)
+        node = self.graph.create_node("call_function", target, tuple(args), kwargs, name=self.name(place))
         node.meta["val"] = self.run(target, args, kwargs)
         self.mark(place, node)
         self.made[place] = node
@@ -182,6 +184,23 @@ class _Artist:
         self.texts[place] = name
         self.lines.append(f"{op.name}({', '.join(texts)})")
         return node
+
+    def name(self, place: str) -> str | None:
+        """The name that is asked for."""
+        asked = self.domain(f"{place}/name").single
+        return str(asked[0]) if asked and str(asked[0]).isidentifier() else None
+
+    def hand_down(self, place: str, op: Op) -> None:
+        """What is asked of a result that the op keeps from its first tensor is asked of that. Raises Refused."""
+        if place in self.skeleton.ops or not op.arguments:
+            return  # the paths of those are those of the tensor already
+        child = self.skeleton.find(f"{place}.{op.arguments[0].name}")
+        for attribute, bases in KEPT.items():
+            if op.namespace != "aten" or op.base not in bases:
+                continue
+            for var in [v for v in self.box.domains if v.startswith((f"{place}/{attribute}",))]:
+                if self.box.narrow(f"{child}{var[len(place):]}", self.box.domains[var]) is None:
+                    raise Refused("what an op keeps")
 
     def branching(self, place: str) -> fx.Node:
         """A `cond` of two branches that hand on their operand."""
@@ -300,19 +319,20 @@ class _Artist:
         rank = int(self.pick(f"{place}/rank", self.ranks(place) if usual is None else [len(usual)]))
         sizes_of = [self.sizes(place, i, rank) for i in range(rank)] if usual is None or len(usual) != rank else [
             [size] for size in usual]
+        varying = next((i for i in range(rank) if not self.domain(f"{place}/shape[{i}]").single), 0)
         shape = [int(self.pick(f"{place}/shape[{i}]", sizes_of[i])) for i in range(rank)]
         if self.first is None:
             self.first = (dtype, shape)
-        symbolic = self.domain(f"{place}/symbolic").single == (True,)
+        unbacked = self.domain(f"{place}/unbacked").single == (True,)
+        symbolic = unbacked or self.domain(f"{place}/symbolic").single == (True,)
         if math.prod(max(size, 1) for size in shape) > 2**48:
             raise Refused("a tensor too large to have an address")
         text_shape = [str(s) for s in shape]
         sizes: list[Any] = list(shape)
         if symbolic and rank:
-            which = next((i for i in range(rank) if not self.domain(f"{place}/shape[{i}]").single), 0)
-            sizes[which], text_shape[which] = self.symbol(shape[which]), "s"
+            sizes[varying], text_shape[varying] = self.symbol(shape[varying], unbacked), "u" if unbacked else "s"
         with self.mode:
-            fake = torch.empty(sizes, dtype=dtype, device="cpu")
+            fake = self.laid_out(place, sizes, dtype)
             if self.domain(f"{place}/channels_last").single == (True,) and rank == 4:
                 fake = fake.to(memory_format=torch.channels_last)
             elif self.domain(f"{place}/contiguous").single == (False,) and rank >= 2:
@@ -321,7 +341,7 @@ class _Artist:
         self.inputs += 1
         word = ""
         if origin == "user":
-            made = self.graph.placeholder(f"input_{self.inputs}")
+            made = self.graph.placeholder(self.name(place) or f"input_{self.inputs}")
         else:
             made, word = self.state(origin, fake), "constant "
         made.meta["val"] = fake
@@ -332,6 +352,22 @@ class _Artist:
         self.made[place] = made
         self.texts[place] = f"{word}{shown(dtype)}[{','.join(text_shape)}]"
         return made, self.texts[place]
+
+    def laid_out(self, place: str, sizes: list[Any], dtype: torch.dtype) -> torch.Tensor:
+        """A fake tensor with the strides, the order of dims and the offset that are asked for."""
+        asked = [var for var in self.box.domains if var.startswith((f"{place}/strides[", f"{place}/dim_order["))]
+        if not asked and f"{place}/storage_offset" not in self.box.domains:
+            return torch.empty(sizes, dtype=dtype, device="cpu")
+        order = [int(self.pick(f"{place}/dim_order[{i}]", [i])) for i in range(len(sizes))]
+        if sorted(order) != list(range(len(sizes))):
+            raise Refused("no order of dims")
+        strides, step = [0] * len(sizes), 1
+        for dim in reversed(order):
+            strides[dim] = int(self.pick(f"{place}/strides[{dim}]", [step]))
+            step = strides[dim] * max(sizes[dim], 1)
+        offset = int(self.pick(f"{place}/storage_offset", [0]))
+        span = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1
+        return torch.empty(max(span, 0), dtype=dtype, device="cpu").as_strided(sizes, strides, offset)
 
     def habit(self, place: str) -> tuple[list[Any], list[int] | None]:
         """The dtypes and the shape that a tensor has as a rule where quantization uses it."""
@@ -390,12 +426,14 @@ class _Artist:
             return [self.first[1][index], *found]
         return found
 
-    def symbol(self, size: int) -> Any:
+    def symbol(self, size: int, unbacked: bool = False) -> Any:
         from torch._dynamo.source import ConstantSource
 
         environment = self.mode.shape_env
         if environment is None:
             raise Refused("no symbols")
+        if unbacked:
+            return environment.create_unbacked_symint()
         self.symbols += 1
         symbol = environment.create_symbol(
             max(size, 2), source=ConstantSource(f"__s{self.symbols}"), dynamic_dim=DimDynamic.DYNAMIC,
