@@ -159,5 +159,7 @@ def test_bad_words() -> None:
     rules = engine.parse_rules(RULES["strict"], "r.rules")
     with pytest.raises(engine.OptionError, match="there are partitions, bytes, nodes"):
         find_blockers(program("mlp"), rules, by="size")
+    with pytest.raises(engine.OptionError, match="together is 1 or more"):
+        find_blockers(program("mlp"), rules, together=0)
     with pytest.raises(engine.OptionError, match="did you mean `Strict`"):
         find_blockers(program("mlp"), rules, backend="Strikt")
