@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature, InputSpec, TensorArgument
 
 from apportion.backends.bytes import pack, unpack
 from apportion.backends.portable import debug_handles, portable, without_writes
@@ -30,7 +33,7 @@ class InductorBackend(BackendDetails):
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
         """Compile the partition, weights included. Raises BackendUnavailableError where there is no C++ compiler."""
         _need_compiler()
-        program = without_writes(portable(edge_program), "AOTInductor")
+        program = _sizes_as_tensors(without_writes(portable(edge_program), "AOTInductor"))
         program.example_inputs = (_examples(program), {})
         from torch._inductor import aoti_compile_and_package
 
@@ -51,10 +54,47 @@ class InductorBackend(BackendDetails):
             module = aoti_load_package(str(path))
 
         def run(*inputs: Any) -> Sequence[Any]:
-            outputs = module(*[value.detach() if isinstance(value, torch.Tensor) else value for value in inputs])
+            outputs = module(*[value.detach() if isinstance(value, torch.Tensor) else _carrier(value) for value in inputs])
             return outputs if isinstance(outputs, (tuple, list)) else (outputs,)
 
         return run
+
+
+def _carrier(size: Any) -> Any:
+    """AOTInductor takes tensors only: a size comes as that of one without elements."""
+    return torch.empty((size, 0)) if isinstance(size, (int, torch.SymInt)) else size
+
+
+def _sizes_as_tensors(program: ExportedProgram) -> ExportedProgram:
+    """The program with an empty tensor of that size in place of each size that it takes."""
+    graph, signature = program.graph, program.graph_signature
+    placeholders = graph.find_nodes(op="placeholder")
+    sizes = [node for node in placeholders if isinstance(node.meta.get("val"), torch.SymInt)]
+    if not sizes:
+        return program
+    with graph.inserting_after(placeholders[-1]):
+        for node in sizes:
+            read = graph.call_function(torch.ops.aten.sym_size.int, (node, 0))
+            read.meta["val"] = node.meta["val"]
+            node.replace_all_uses_with(read, delete_user_cb=lambda user, read=read: user is not read)
+    mode = detect_fake_mode([node.meta.get("val") for node in placeholders]) or FakeTensorMode()
+    with mode:
+        for node in sizes:
+            node.meta["val"] = _carrier(node.meta["val"])
+    names = {node.name for node in sizes}
+    specs = [InputSpec(spec.kind, TensorArgument(spec.arg.name), spec.target) if spec.arg.name in names else spec
+             for spec in signature.input_specs]
+    program.graph_module.recompile()
+    return ExportedProgram(
+        root=program.graph_module,
+        graph=graph,
+        graph_signature=ExportGraphSignature(specs, signature.output_specs),
+        state_dict=program.state_dict,
+        range_constraints=program.range_constraints,
+        module_call_graph=program.module_call_graph,
+        constants=program.constants,
+        verifiers=[program.verifier],
+    )
 
 
 def _examples(program: ExportedProgram) -> tuple[Any, ...]:
