@@ -54,7 +54,7 @@ class InductorBackend(BackendDetails):
             module = aoti_load_package(str(path))
 
         def run(*inputs: Any) -> Sequence[Any]:
-            outputs = module(*[value.detach() if isinstance(value, torch.Tensor) else _carrier(value) for value in inputs])
+            outputs = module(*[v.detach() if isinstance(v, torch.Tensor) else _carrier(v) for v in inputs])
             return outputs if isinstance(outputs, (tuple, list)) else (outputs,)
 
         return run

@@ -15,7 +15,7 @@ import click
 from apportion.engine.cli import console
 from apportion.engine.cli.console import CommandError
 
-__all__ = ["STDOUT", "refuse_targets", "refuse_unwritable", "write_text", "write_to"]
+__all__ = ["STDOUT", "refuse_binary_targets", "refuse_targets", "refuse_unwritable", "write_text", "write_to"]
 
 STDOUT = "-"
 
@@ -39,6 +39,14 @@ def refuse_targets(targets: Mapping[str, str | None], reads: Iterable[str]) -> N
             raise CommandError(f"{option} {name}: this file is read by the same command")
         if name != STDOUT:
             refuse_unwritable(Path(name))
+
+
+def refuse_binary_targets(targets: Mapping[str, str | None], reads: Iterable[str]) -> None:
+    """The same for what is no text: standard output is none of its places either."""
+    for option, name in targets.items():
+        if name == STDOUT:
+            raise CommandError(f"{option}: what is written is no text; name a file")
+    refuse_targets(targets, reads)
 
 
 def write_to(target: str, text: str) -> None:

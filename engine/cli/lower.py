@@ -36,8 +36,8 @@ def command(model: str, rules: tuple[str, ...], output: str, assignments: tuple[
     """Partition the program in MODEL.pt2 (written by torch.export.save), have each partition compiled by its backend,
     and write the program that calls them to OUT. `apportion run OUT` runs it, in any process.
     """
+    files.refuse_binary_targets({"--output": output}, [model, *rules])
     target = Path(output)
-    files.refuse_unwritable(target)
     programs.import_modules(imports)
     rule_sets = settings.load(rules, assignments)
     with console.progress(f"reading {model}"):

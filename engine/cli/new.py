@@ -32,7 +32,7 @@ def command(file: str, model: str, backend: str | None, imports: tuple[str, ...]
     the datasheet says.
     """
     target = Path(file)
-    files.refuse_unwritable(target)
+    files.refuse_targets({"FILE": file}, [model])
     if target.exists() and not force:
         raise console.CommandError(f"{file}: is there already; --force overwrites it")
     programs.import_modules(imports)

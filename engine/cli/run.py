@@ -32,9 +32,8 @@ __all__ = ["command"]
 def command(file: str, inputs: tuple[str, ...], output: str | None, method: str, seed: int,
             imports: tuple[str, ...]) -> int:
     """Run the program that `apportion lower` wrote to OUT, and print what its results look like."""
+    files.refuse_binary_targets({"--output": output}, [file, *inputs])
     target = None if output is None else Path(output)
-    if target is not None:
-        files.refuse_unwritable(target)
     programs.import_modules(imports)
     program = _method(file, method)
     args, kwargs = _arguments(program, inputs, seed)

@@ -122,3 +122,13 @@ def test_lower_refuses(
     out = tmp_path / "out.apl"
     run = apportion("lower", model, "-r", "eager", "-o", out, *arguments)
     assert run.status == 2 and message in run.err and not out.exists()
+
+
+def test_what_is_read_is_not_written(apportion: Apportion, model: Path, tmp_path: Path) -> None:
+    before = model.read_bytes()
+    run = apportion("lower", model, "-r", "eager", "-o", model)
+    assert run.status == 2 and "read by the same command" in run.err and model.read_bytes() == before
+    assert apportion("lower", model, "-r", "eager", "-o", "-").status == 2
+    lowered = tmp_path / "out.apl"
+    assert apportion("lower", model, "-r", "eager", "-o", lowered).status == 0
+    assert "read by the same command" in apportion("run", lowered, "-o", lowered).err
