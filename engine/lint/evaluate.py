@@ -144,9 +144,9 @@ class Reader:
         return formula == FALSE
 
     def number(self, var: str) -> Any:
-        """The path of a number: its value where only one is left."""
+        """The path of a number: its value where only one is left, unless it may be written as 2 and as 2.0."""
         domain = self.box.get(var)
-        if isinstance(domain, Numbers) and domain.single:
+        if isinstance(domain, Numbers) and domain.single and not var.endswith(":number"):
             value = domain.single[0]
             return int(value) if domain.whole else value
         whole = domain.whole if isinstance(domain, Numbers) else True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from copy import copy
 from functools import cached_property
 from itertools import islice
@@ -428,6 +428,23 @@ def is_torn(instance: Instance, skeleton: Skeleton, users: Mapping[str, set[str]
 _NOBODY: set[str] = set()
 
 
+def _may_use(place: str, nodes: Set[str], skeleton: Skeleton) -> list[str]:
+    """Which of the nodes may use the value at a place, too: through an input that no pattern says more of."""
+    return [node for node in nodes if node != place and not node.startswith((f"{place}.", f"{place}["))
+            and _has_free_input(node, skeleton)]
+
+
+def _has_free_input(node: str, skeleton: Skeleton) -> bool:
+    names = skeleton.ops.get(node)
+    ops = [] if names is None else [skeleton.schema(name) for name in names]
+    if not ops or None in ops:
+        return True
+    return any(
+        argument.type.endswith("]") or skeleton.find(f"{node}.{argument.name}") not in skeleton.ops
+        for op in ops if op is not None for argument in op.arguments if "Tensor" in argument.type
+    )
+
+
 def node_conditions(instance: Instance, skeleton: Skeleton, users: Mapping[str, set[str]]) -> list[Condition]:
     """Single use of inner values, and the invariants of the file for each claimed node."""
     claimed = {skeleton.find(place): shared for place, shared in instance.claim.nodes.items()}
@@ -437,7 +454,8 @@ def node_conditions(instance: Instance, skeleton: Skeleton, users: Mapping[str, 
         if not inside or shared:
             continue
         formulas.append(equal(f"{place}/returned", [False]))
-        formulas.append(In(f"{place}/users", Numbers.point(len(inside))))
+        more = len(_may_use(place, claimed.keys() - inside, skeleton))
+        formulas.append(In(f"{place}/users", Numbers.of(len(inside), len(inside) + more)))
     whole = both(*formulas)
     found: list[Condition] = [lambda reader: whole]
     for invariant in instance.rule.file.invariants:

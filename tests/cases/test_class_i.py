@@ -102,3 +102,31 @@ def test_I12_an_op_of_a_library_of_ones_own() -> None:
         program = exported(lambda x: torch.ops.acme_cases.twice(x), torch.randn(3), decompose=False)
         engine.partition(program, engine.parse_rules(header("rule r { match y = acme_cases.twice.default(x) }")))
         assert tags(program)
+
+
+@pytest.mark.parametrize(
+    ("text", "hints"),
+    [
+        ("rule r { match y = aten.relu.default(x)", ["}"]),  # a brace that is missing
+        ("rule r { match y = aten.relu.default(x) require x.rank = 2 }", ["=="]),
+        ("rule r { match y = aten.relu.default(x) require x.rank == 2 && x.numel > 0 }", ["and"]),
+        ("rule r { match y = aten.relu.default(x) require !x.rank }", ["not"]),
+        ("rule r { match y = aten.relu.default(x) require x is None }", ["none"]),
+        ("rule r { match y = aten.relu.default(x) require x.dtype == torch.float32 }", ["float32"]),
+        ("rule r { match y = aten.relo.default(x) }", ["aten.relu"]),
+        ("rule r { match y = aten.relu.default(x) require x.rnak == 2 }", ["rank"]),
+        ("rule r { match y = aten.relu.default(x) require w is constant }", ["w"]),
+        ("rule r { match y = aten.relu.default(x) require x.dtype == 'float32' }", ['"']),
+    ],
+)
+def test_I2_classic_mistakes_get_a_hint_of_their_own(text: str, hints: list[str]) -> None:
+    said = "\n".join(messages(header(text)))
+    explained = "\n".join(line for line in said.splitlines() if not line.lstrip()[:1].isdigit())  # without the source
+    assert all(hint in explained for hint in hints), said
+    assert "--> bad.rules:2:" in said
+
+
+def test_I2_hints_differ() -> None:
+    texts = ["require x.rank = 2", "require x.rank == 2 && true", "require !true", "require x is None"]
+    said = {messages(header(f"rule r {{ match y = aten.relu.default(x) {t} }}"))[0].splitlines()[0] for t in texts}
+    assert len(said) == len(texts)
