@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ import torch
 from torch import nn
 
 from apportion import engine
+from apportion.backends.eager import EagerBackend
+from apportion.backends.inductor import InductorBackend
 from apportion.engine.lowering.compiling import CACHE
 from tests.engine.lowering.checks import eager_rules, equal
 
@@ -63,6 +66,29 @@ def test_equal_partitions_are_compiled_once() -> None:
         torch._dynamo.reset()
         torch.compile(copy.deepcopy(model), backend="apportion", options=options)(x)
     assert (CACHE.hits, CACHE.misses) == (hits + 1, misses)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_rest_by_inductor(dynamic: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("needs the C++ compiler g++")
+    asked: list[str] = []
+    for backend in (EagerBackend, InductorBackend):
+        def counted(program: Any, specs: Any, backend: Any = backend, real: Any = backend.preprocess) -> Any:
+            asked.append(backend.__name__)
+            return real(program, specs)
+
+        monkeypatch.setattr(backend, "preprocess", staticmethod(counted))
+    model, own = Model(), eager_rules("aten.addmm.default", "aten.relu.default", "aten.permute.default")
+    reference = copy.deepcopy(model)
+    compiled = torch.compile(model, backend="apportion", dynamic=dynamic, options={"rules": [own], "rest": "inductor"})
+    with torch.no_grad():
+        for size in (3, 5):
+            x = torch.randn(size, 4)
+            equal(compiled(x), reference(x), 1e-6)
+    equal(model.total, reference.total, 1e-6)
+    assert set(asked) == {"EagerBackend", "InductorBackend"}
 
 
 def test_training_works() -> None:
