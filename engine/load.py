@@ -19,13 +19,13 @@ from apportion.engine.compile.units import (
     shipped_names,
     unreadable,
 )
-from apportion.engine.errors import RulesError, RulesNotFoundError
+from apportion.engine.errors import OptionError, RulesError, RulesNotFoundError
 from apportion.engine.ops.schemas import schemas_of
 from apportion.engine.plugins import plugin_rules
 from apportion.grammar import tree
 from apportion.grammar.diagnostics import Diagnostic, Severity, Span, nearest
 
-__all__ = ["check_file", "is_library", "load_rules", "parse_rules", "shipped_rules", "with_options"]
+__all__ = ["check_file", "is_library", "load_rules", "parse_rules", "settings", "shipped_rules", "with_options"]
 
 Location = Union[str, "os.PathLike[str]"]
 
@@ -58,7 +58,16 @@ def with_options(rules: RuleSet, options: Mapping[str, Any] | None) -> RuleSet:
     """The same rules with other options: those given here, the rest as they were. Raises OptionError."""
     if rules.program is None:
         raise RulesError([_error(f"{rules.name} was not loaded from a text")])
-    return _compiled(rules.program, {**rules.options, **(options or {})})
+    return _compiled(rules.program, {**rules.options, **settings(options)})
+
+
+def settings(options: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Options as a caller gives them, values by name; anything else is an `OptionError`."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+        raise OptionError(f"options are a dict of values by name, not {options!r}")
+    return options
 
 
 def check_file(name_or_path: Location) -> list[Diagnostic]:
@@ -138,7 +147,7 @@ def _backend(program: Program, options: Mapping[str, Any] | None) -> RuleSet:
     problem = _emptiness(program) or _no_backend(program)
     if problem is not None and program.complete:
         raise RulesError([problem, *program.diagnostics])
-    return _compiled(program, options)
+    return _compiled(program, settings(options))
 
 
 # --- compiled once ---------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from apportion.engine.candidates import Attempts, Candidate
 from apportion.engine.claim import Claims, claim
 from apportion.engine.collector import collector_paused
 from apportion.engine.compile.rulesets import CompiledRule, RuleSet
-from apportion.engine.errors import StrictError
+from apportion.engine.errors import OptionError, StrictError
 from apportion.engine.facts import GraphFacts, ProgramFacts, Value
 from apportion.engine.mixed import has_partitioners, partition_mixed
 from apportion.engine.order import flow_of
@@ -73,6 +73,7 @@ def partition(
         if strict:
             check_strict(mixed.report)
         return mixed
+    _check_specs(compile_specs)
     sets = choose_rules(load_all(rules, options), with_rules, without_rules)
     run = Run(sets, Wishes.of(exclude, only), compile_specs, several=isinstance(program, Mapping))
     with collector_paused():
@@ -87,6 +88,13 @@ def partition(
     if logger.isEnabledFor(level):
         logger.log(level, "%s", result.report.summary())
     return result
+
+
+def _check_specs(given: SpecArgument) -> None:
+    """Raise OptionError for what is neither a sequence of compile specs nor such sequences by backend id."""
+    for specs in given.values() if isinstance(given, Mapping) else [given or ()]:
+        if not isinstance(specs, Sequence) or not all(hasattr(one, "key") and hasattr(one, "value") for one in specs):
+            raise OptionError(f"compile_specs are a sequence of CompileSpec, or such by backend id, not {given!r}")
 
 
 def check_strict(report: Report) -> None:

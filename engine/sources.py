@@ -8,7 +8,7 @@ from typing import Any, Union
 
 from apportion.engine.compile.rulesets import RuleSet
 from apportion.engine.errors import OptionError, ProgramError
-from apportion.engine.load import load_rules, with_options
+from apportion.engine.load import load_rules, settings, with_options
 from apportion.grammar.diagnostics import nearest
 
 __all__ = ["Rules", "as_list", "load_all"]
@@ -43,7 +43,7 @@ def load_all(rules: Rules, options: Mapping[str, Any] | None = None) -> tuple[Ru
 
 def _distribute(options: Mapping[str, Any], sets: Sequence[RuleSet]) -> list[dict[str, Any]]:
     chosen: list[dict[str, Any]] = [{} for _ in sets]
-    for key, value in options.items():
+    for key, value in settings(options).items():
         backend, _, name = key.rpartition(".")
         takers = [
             i for i, one in enumerate(sets) if name in one.option_decls and backend in ("", one.backend_id, one.name)

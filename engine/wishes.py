@@ -16,8 +16,11 @@ from apportion.grammar.diagnostics import nearest
 __all__ = ["Wishes", "choose_rules", "names_of"]
 
 
-def _patterns(given: str | Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
+def _patterns(given: str | Iterable[str], argument: str) -> tuple[str, ...]:
+    patterns = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(pattern, str) for pattern in patterns):
+        raise OptionError(f"{argument} is a string or several, not {given!r}")
+    return patterns
 
 
 @define
@@ -31,7 +34,7 @@ class Wishes:
     @classmethod
     def of(cls, exclude: str | Iterable[str], only: str | Iterable[str]) -> Wishes:
         """From the arguments of `partition`."""
-        return cls(_patterns(exclude), _patterns(only))
+        return cls(_patterns(exclude, "exclude"), _patterns(only, "only"))
 
     def refusal(self, node: Value) -> str | None:
         """Why the caller does not want a node delegated; None where it may be."""
@@ -71,7 +74,7 @@ def names_of(node: Value) -> Iterator[str]:
 
 def choose_rules(rules: Sequence[RuleSet], with_: Iterable[str], without: Iterable[str]) -> tuple[RuleSet, ...]:
     """The rule sets with only the rules that the caller wants; an unknown name is an `OptionError`."""
-    wanted, unwanted = _patterns(with_), _patterns(without)
+    wanted, unwanted = _patterns(with_, "with_rules"), _patterns(without, "without_rules")
     known = sorted({rule.name for one in rules for rule in one.rules})
     for name in (*wanted, *unwanted):
         if name not in known:

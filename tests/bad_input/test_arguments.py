@@ -100,6 +100,42 @@ CASES: list[tuple[str, Callable[[], object], type[Exception], str]] = [
         engine.StrictError,
         "1 of 1 nodes were not delegated:\n  sin (aten.sin.default): no rule of Test names aten.sin.default",
     ),
+    (
+        "options that are no dict",
+        lambda: engine.partition(program(), relu(), options="fast=true"),  # type: ignore[arg-type]
+        engine.OptionError,
+        "options are a dict of values by name, not 'fast=true'",
+    ),
+    (
+        "an option whose name is no text",
+        lambda: engine.parse_rules(RELU, options={1: True}),  # type: ignore[dict-item]
+        engine.OptionError,
+        "options are a dict of values by name, not {1: True}",
+    ),
+    (
+        "an excluded node that is no text",
+        lambda: engine.partition(program(), relu(), exclude=[3]),  # type: ignore[list-item]
+        engine.OptionError,
+        "exclude is a string or several, not [3]",
+    ),
+    (
+        "a number of rules",
+        lambda: engine.partition(program(), relu(), with_rules=3),  # type: ignore[arg-type]
+        engine.OptionError,
+        "with_rules is a string or several, not 3",
+    ),
+    (
+        "compile specs that are none",
+        lambda: engine.partition(program(), relu(), compile_specs=[("k", b"v")]),  # type: ignore[list-item]
+        engine.OptionError,
+        "compile_specs are a sequence of CompileSpec, or such by backend id, not [('k', b'v')]",
+    ),
+    (
+        "compile specs of a backend that are none",
+        lambda: engine.partition(program(), relu(), compile_specs={"A": 3}),  # type: ignore[dict-item]
+        engine.OptionError,
+        "compile_specs are a sequence of CompileSpec, or such by backend id, not {'A': 3}",
+    ),
 ]
 
 
