@@ -104,7 +104,14 @@ def _disjunction(node: tree.Node) -> Iterator[Diagnostic]:
             yield _error("`none` alone is no condition", after, f"write `{value} is none`")
 
 
+def _backend(node: tree.Node) -> Iterator[Diagnostic]:
+    """The id names partitions and files, and is looked up as it is."""
+    if isinstance(node, tree.BackendDecl) and (not node.id.strip() or not node.id.isprintable()):
+        yield _error("the id of a backend is a word of printable characters", node, 'write `backend "AcmeNpu"`')
+
+
 _CHECKS: dict[type[tree.Node], Callable[[tree.Node], Iterator[Diagnostic]]] = {
+    tree.BackendDecl: _backend,
     tree.Choice: _choice,
     tree.Example: _example,
     tree.ExampleTensor: _tensor,

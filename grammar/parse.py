@@ -406,4 +406,3 @@ class _Run:
             )  # fmt: skip
         self.position = position
         self.inserted = 0
-

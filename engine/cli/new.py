@@ -35,6 +35,8 @@ def command(file: str, model: str, backend: str | None, imports: tuple[str, ...]
     files.refuse_targets({"FILE": file}, [model])
     if target.exists() and not force:
         raise console.CommandError(f"{file}: is there already; --force overwrites it")
+    if backend is not None and (not backend.strip() or not backend.isprintable() or set(backend) & set('"\\')):
+        raise console.CommandError(f"--backend {backend!r}: an id has printable characters, and no quote or backslash")
     programs.import_modules(imports)
     with console.progress(f"reading {model}"):
         program = programs.load_program(model)
