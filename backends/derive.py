@@ -31,10 +31,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from apportion.engine.compile.rulesets import RuleSet
 from apportion.engine.compile.units import shipped_folder
+from apportion.engine.errors import ProgramError
 from apportion.engine.load import load_rules, parse_rules
 from apportion.engine.lowering.compiling import as_program
 from apportion.engine.lowering.find import backend_named
 from apportion.engine.partition import partition
+from apportion.grammar.format import format_file
+from apportion.grammar.parse import parse
 
 __all__ = ["Call", "Tried", "calls_of", "claimed_in_vain", "listed_ops", "main", "render", "tried", "updated"]
 
@@ -333,7 +336,10 @@ def _op_set(start: str, names: Sequence[str], after: str = "") -> list[str]:
 
 def updated(text: str, engine: str, outcome: Mapping[str, Tried]) -> str:
     """The text of a rules file with its derived part written anew."""
-    return _replaced(text, engine, render(engine, outcome))
+    written = parse(_replaced(text, engine, render(engine, outcome)), engine).file
+    if written is None:
+        raise ProgramError(f"the rules for {engine} that were written can't be read again")
+    return format_file(written)
 
 
 def _replaced(text: str, engine: str, derived: str) -> str:

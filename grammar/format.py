@@ -419,10 +419,10 @@ class _Formatter:
     def _expansion(self, node: tree.OpExpansion) -> tuple[int, Doc]:
         braces = any(len(segment) > 1 for segment in node.segments)
         words = [
-            segment[0] if len(segment) == 1 and (braces or index != 1) else f"{{{','.join(segment)}}}"
+            segment[0] if len(segment) == 1 and (braces or index != 1) else _braced(segment)
             for index, segment in enumerate(node.segments)
         ]
-        return _POSTFIX, ".".join(words)
+        return _POSTFIX, joined(".", words)
 
     def _unary(self, node: tree.Unary) -> tuple[int, Doc]:
         if node.op == "not":
@@ -495,6 +495,12 @@ class _Formatter:
         if node.condition is not None:
             parts += [Break(), "if ", self.expr(node.condition)]
         return Group(tuple(parts))
+
+
+def _braced(names: Sequence[str]) -> Doc:
+    """Names in braces, as many on each line as fit."""
+    first, *others = [f"{name}," for name in names[:-1]] + [names[-1]]
+    return "{", Indent((first, *[Group((Break(flat=""), name)) for name in others])), "}"
 
 
 def _has_line_end(node: tree.Node) -> bool:
