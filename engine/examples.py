@@ -243,7 +243,7 @@ class _Builder:
         for name, given in node.arguments:
             if name is None:
                 if len(args) >= len(positional):
-                    raise ExampleError(f"`{target}` takes {len(positional)} positional arguments")
+                    raise ExampleError(f"`{target}` takes at most {len(positional)} by position")
                 args.append(self.argument(given, str(positional[len(args)].type)))
             else:
                 kind = next((str(a.type) for a in schema if a.name == name), "")

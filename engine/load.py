@@ -49,8 +49,10 @@ def load_rules(name_or_path: Location, options: Mapping[str, Any] | None = None)
 def parse_rules(text: str, name: str = "<string>", options: Mapping[str, Any] | None = None) -> RuleSet:
     """The rules of a backend from a string; `name` is what messages call it, and relative `use` starts at its folder.
 
-    Raises as `load_rules` does.
+    Raises as `load_rules` does, and TypeError where `text` is none.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"the text of rules is a str, not {type(text).__name__}; load_rules reads a file")
     return _backend(_parse(text, name), options)
 
 
@@ -96,6 +98,8 @@ def is_library(name_or_path: Location) -> bool:
 
 
 def _read(name_or_path: Location) -> Program:
+    if not os.fspath(name_or_path):
+        raise _not_found("", "the name of a rules file is empty")
     path = _find(os.fspath(name_or_path))
     shown = path.name if path.parent == shipped_folder() else os.fspath(name_or_path)
     try:

@@ -582,7 +582,7 @@ class _Compiler:
                 positional = [a.name for a in op.arguments if not a.kwarg_only]
                 actual = key if isinstance(key, str) else (positional[key] if key < len(positional) else None)
                 if actual is None:
-                    failures[name] = (f"`{name}` takes {len(positional)} positional arguments", span, known)
+                    failures[name] = (f"`{name}` takes at most {len(positional)} by position", span, known)
                 elif actual not in known:
                     failures[name] = (f"`{name}` has no argument `{actual}`", span, known)
                 elif actual in placed:

@@ -161,6 +161,18 @@ def test_rules_that_are_not_there() -> None:
     assert "did you mean `xnnpack`?" in str(raised.value)
 
 
+def test_rules_without_a_name_or_text() -> None:
+    with pytest.raises(engine.RulesNotFoundError, match="the name of a rules file is empty"):
+        engine.load_rules("")
+    with pytest.raises(TypeError, match="the text of rules is a str, not bytes"):
+        engine.parse_rules(b"backend")  # type: ignore[arg-type] # what is tested
+
+
+def test_a_predicate_is_a_function() -> None:
+    with pytest.raises(engine.PredicateError, match="registered for a function, not for 3"):
+        engine.predicate("three")(3)  # type: ignore[type-var] # what is tested
+
+
 def test_a_library_is_no_backend() -> None:
     with pytest.raises(engine.RulesError) as raised:
         engine.partition(program(), "std/quant")

@@ -9,6 +9,7 @@ WORDS = st.one_of(NAMES, st.sampled_from(["match", "if", "in", "rule", "none", "
 STRINGS = st.sampled_from(
     ['""', '"text"', '"a \\"quoted\\" one"', '"é → \\\\ \\n\\t"', '"# no comment"', '"\\x00\\u200b"']
 )
+IDS = st.from_regex(r"[A-Za-z][A-Za-z0-9_ ]{0,8}", fullmatch=True).map('"{}"'.format)
 NUMBERS = st.sampled_from(["0", "1", "42", "1.5", "1e-5", "2.", "0x1F", "1_000", "1e16", "123456789.25"])
 LITERALS = st.one_of(NUMBERS, STRINGS, st.sampled_from(["true", "false", "none", "inf", "nan"]))
 COMMENTS = st.sampled_from(["# short", "#", "#!x", "# with \"quotes\" { and braces"])
@@ -145,7 +146,7 @@ COMPUTED = _join(TERMS, "with", NAMES, "=", st.one_of(NUMBERS, _join("a", "+", "
 ALTERNATIVES = _many(st.one_of(TERMS, COMPUTED), "|", 1)
 
 STATEMENTS = st.one_of(
-    _join("backend", STRINGS, "language", "1", DOCS),
+    _join("backend", IDS, "language", "1", DOCS),
     _join("use", STRINGS),
     _join("declare", STRINGS),
     _join("option", WORDS, ":", TYPES, "=", EXPRESSIONS, DOCS),
