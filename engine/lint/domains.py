@@ -48,6 +48,10 @@ class Choice:
             return Choice(self.values - other.values)
         return Choice(self.values & other.values)
 
+    def hull(self, other: Choice) -> Choice:
+        """What one of them allows."""
+        return self.complement()[0].meet(other.complement()[0]).complement()[0]
+
     def complement(self) -> list[Choice]:
         """The rest, as a list of one set."""
         return [Choice(self.values, not self.but)]
@@ -136,6 +140,12 @@ class Numbers:
             max(self.low, other.low), min(self.high, other.high), whole=whole, modulus=modulus, residue=residue,
             excluded=self.excluded | other.excluded,
         )
+
+    def hull(self, other: Numbers) -> Numbers:
+        """An interval around both."""
+        if self == other:
+            return self
+        return Numbers.of(min(self.low, other.low), max(self.high, other.high), whole=self.whole and other.whole)
 
     def complement(self) -> list[Numbers]:
         """The rest, as a list of disjoint sets."""

@@ -23,7 +23,7 @@ from apportion.engine.lint.opfacts import facts_of, is_mixed
 from apportion.engine.lint.place import _Inputs, _Item, lay
 from apportion.engine.lint.remember import Condition, Remembered
 from apportion.engine.lint.skeleton import Claim, Conflict, Skeleton, Symbol
-from apportion.engine.lint.solve import Contradiction, Problem
+from apportion.engine.lint.solve import Budget, Contradiction, Exhausted, Problem, solve
 from apportion.engine.lint.terms import Box, Fork
 from apportion.grammar import tree
 from apportion.grammar.diagnostics import Span
@@ -251,8 +251,8 @@ class RuleModel:
 
     @cached_property
     def boxes(self) -> tuple[Box | None, ...]:
-        """What each instance alone narrows its paths to, without any split; None where it can't hold."""
-        return tuple(_box_of(instance) for instance in self.instances)
+        """What each instance alone narrows its paths to; None where it can't hold."""
+        return tuple(_hull_of(instance) for instance in self.instances)
 
     def parts_of(self, index: int, place: str) -> Mapping[str, Domain]:
         """What an instance alone says of the node at a place and of what goes into it, by the way from there."""
@@ -527,6 +527,29 @@ def _box_of(instance: Instance) -> Box | None:
     except Contradiction:
         return None
     return problem.box
+
+
+_HULL = 24
+"""How many splits are made for the bounds of one instance."""
+
+
+def _hull_of(instance: Instance) -> Box | None:
+    """For each path all values that it has in some leaf; None where there is none."""
+    try:
+        leaves = list(solve(problem_of(instance), Budget(_HULL)))
+    except Exhausted:
+        return _box_of(instance)
+    if not leaves:
+        return None
+    hull = leaves[0].box.copy()
+    for leaf in leaves[1:]:
+        for var, domain in list(hull.domains.items()):
+            other = leaf.box.domains.get(var)
+            if other is None:
+                del hull.domains[var]
+            else:
+                hull.domains[var] = domain.hull(other)  # type: ignore[arg-type]  # one kind of domain for a path
+    return hull
 
 
 def add_facts(problem: Problem) -> None:

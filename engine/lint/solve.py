@@ -398,22 +398,25 @@ class Problem:
         return moved
 
     def _narrow_factor(self, var: str, monomial: tuple[str, ...], coefficient: float, rest: float) -> bool:
-        """`coefficient * var * others + rest <= 0`, with others all positive."""
-        factor = coefficient
+        """`coefficient * var * others + rest <= 0`, with others none of which is negative: the weakest bound that holds
+        for all of them."""
         others = list(monomial)
         others.remove(var)
-        for other in others:
-            domain = self.box.get(other)
-            if not isinstance(domain, Numbers) or domain.low < 0:
-                return False
-            factor *= domain.low if coefficient > 0 else domain.high
-        if factor == 0 or not math.isfinite(factor) or var in others:
-            return False
         domain = self.box.get(var)
-        if not isinstance(domain, Numbers):
+        if var in others or not isinstance(domain, Numbers):
             return False
-        bound = -rest / factor
-        limit = Numbers(high=bound, whole=False) if factor > 0 else Numbers(low=bound, whole=False)
+        least = most = 1.0
+        for other in others:
+            factor = self.box.get(other)
+            if not isinstance(factor, Numbers) or factor.low < 0:
+                return False
+            least, most = least * factor.low, most * factor.high if factor.high else 0.0
+        target = -rest / coefficient  # what `var * others` is at most, or at least where the coefficient is negative
+        by = least if (target >= 0 if coefficient > 0 else target <= 0) else most
+        if by == 0 or math.isnan(by):
+            return False
+        bound = target / by
+        limit = Numbers(high=bound, whole=False) if coefficient > 0 else Numbers(low=bound, whole=False)
         moved = self.box.narrow(var, Numbers.of(limit.low, limit.high, whole=domain.whole))
         if moved is None:
             raise Contradiction

@@ -45,6 +45,9 @@ def verdict(match: str, one: str, other: str, head: str = "") -> Verdict:
         (RELU, "x.rank == 1 and not (x.shape[1] == 4)", "x.rank == 1", "disjoint"),
         # bounds that push each other up for ever
         (RELU, "x.shape[0] > x.shape[1]", "x.shape[1] > x.shape[0]", "disjoint"),
+        # a quotient below zero in a product
+        (CONV, "w.rank == 4 and x.shape[1] >= 1", "w.shape[2] * w.shape[3] >= 100 "
+         "and w.shape[2] * w.shape[3] * align_up(x.shape[1], 16) <= 65535", "overlap"),
         # division by zero is unknown, too
         (RELU, "x.shape[0] % 0 == 0", "x.rank == 2", "disjoint"),
         # a slice that ends at the rank of another tensor
