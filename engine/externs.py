@@ -30,8 +30,8 @@ def predicate(name: str) -> Callable[[HostT], HostT]:
     """Register a function under the name that `extern` gives it in rules files.
 
     It gets values of the graph and plain data, and returns what the file says (bool by default). Registering a name
-    again replaces the function. Raises PredicateError for a name that cannot be written in a rules file, and for what is
-    no function.
+    again replaces the function. Raises PredicateError for a name that cannot be written in a rules file, and for what
+    is no function.
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise PredicateError(f"{name!r} is no name that a rules file can use; write @predicate(\"name\")")
