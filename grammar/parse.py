@@ -27,7 +27,7 @@ from apportion.grammar.diagnostics import Diagnostic, Label, Severity, Source, S
 from apportion.grammar.hints import Hint, Place, explain
 from apportion.grammar.lexing import ERROR_TERMINALS, Lexeme, comments_between, make_lexeme, read_lexemes
 from apportion.grammar.recovery import Stacks
-from apportion.grammar.words import CLAUSES, FILE_ONLY, STATEMENTS
+from apportion.grammar.words import CLAUSES, DEFINING, FILE_ONLY, STATEMENTS
 
 __all__ = ["MAX_CHARACTERS", "ParseResult", "build_parser", "keywords", "parse", "parse_expression"]
 
@@ -52,8 +52,8 @@ class ParseResult:
     """`file` is the tree, or None where there are errors; `diagnostics` are in the order of the text.
 
     Where there are errors, `sound` has the statements that are whole, so that these can be checked in the same run, and
-    `lost` the names that the others define, or None where that could be any: a `use` is among them. `sound` is None
-    where the text could not be read at all.
+    `lost` the names that the others define, or None where that could be any: a `use` is among them, or a name itself is
+    gone. `sound` is None where the text could not be read at all.
     """
 
     file: tree.File | None
@@ -163,18 +163,19 @@ def _sound(run: _Run) -> tuple[tuple[tree.Statement, ...], frozenset[str] | None
     """The statements that are whole, each read by itself, and the names that the rest of the text defines."""
     statements: list[tree.Statement] = []
     lost: set[str] = set()
-    a_use = False
+    unknown = False
     for piece in _pieces(run.read):
         start, end = piece[0].span.start, piece[-1].span.end
         found = None
         if not any(start <= offset < end for offset in run.left_out):
             found = _statements(run.source, piece)
         if found is None or any(check_tree(statement) for statement in found):
-            lost |= _defined(piece)
-            a_use |= piece[0].type == "USE"
+            defined = _defined(run.source, piece)
+            lost |= defined or set()
+            unknown |= piece[0].type == "USE" or defined is None
         else:
             statements += found
-    return tuple(statements), None if a_use else frozenset(lost)
+    return tuple(statements), None if unknown else frozenset(lost)
 
 
 def _pieces(lexemes: list[Lexeme]) -> Iterator[list[Lexeme]]:
@@ -201,15 +202,30 @@ def _statements(source: Source, piece: list[Lexeme]) -> tuple[tree.Statement, ..
     return found
 
 
-def _defined(piece: list[Lexeme]) -> frozenset[str]:
-    """The names that stand where a name is defined: after a keyword, or after what may be a mistyped one."""
+def _defined(source: Source, piece: list[Lexeme]) -> frozenset[str] | None:
+    """The names that stand where a name is defined: after a keyword or what may be a mistyped one, or first on a line
+    or second, where the keyword is gone or something else stands in its place. None where the name itself is gone."""
     if piece[0].type in ("DECLARE", "META"):
         return frozenset(lexeme.text for lexeme in piece if lexeme.type == "NAME")
+    pairs = list(zip([None, *piece], piece, strict=False))
+    first = [_starts_line(source, before, after) for before, after in pairs]
+    if any(before is not None and before.type in DEFINING and after.type != "NAME"
+           and (first[at - 1] or after.type != "DOT") for at, (before, after) in enumerate(pairs)):
+        return None
     return frozenset(
         after.text
-        for before, after in zip(piece, piece[1:], strict=False)
-        if after.type == "NAME" and (before.type in STATEMENTS or before.type == "NAME")
+        for at, (before, after) in enumerate(pairs)
+        if after.type == "NAME" and (
+            before is None or first[at] or before.type in STATEMENTS | {"NAME"}
+            or first[at - 1] and before.type not in CLAUSES)
     )
+
+
+def _starts_line(source: Source, before: Lexeme | None, lexeme: Lexeme) -> bool:
+    if before is None:
+        return True
+    gap = source.text[before.span.end : lexeme.span.start]
+    return "\n" in gap or "\r" in gap
 
 
 def _too_long(name: str, text: str) -> Diagnostic:
@@ -366,7 +382,7 @@ class _Run:
             if braces and lexeme.type not in FILE_ONLY:
                 continue
             following = self.lexemes[position + 1] if position + 1 < len(self.lexemes) else None
-            starts_line = self._starts_line(position)
+            starts_line = _starts_line(self.source, self.lexemes[position - 1] if position else None, lexeme)
             a_word = starts_line and lexeme.type == "NAME" and following is not None and following.type != "EQUAL"
             if a_word and tries and position > self.position:
                 tries -= 1
@@ -385,12 +401,6 @@ class _Run:
             return lexeme
         span = lexeme.span
         return make_lexeme(self.source, starters[near[0]], near[0], span.start, span.end)
-
-    def _starts_line(self, position: int) -> bool:
-        if position == 0:
-            return True
-        gap = self.source.text[self.lexemes[position - 1].span.end : self.lexemes[position].span.start]
-        return "\n" in gap or "\r" in gap
 
     def _resume(self, stacks: Stacks, depth: int, position: int) -> None:
         for brace, owner in stacks.cut(depth):

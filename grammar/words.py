@@ -8,7 +8,7 @@ from attrs import frozen
 
 from apportion.grammar.lexing import Lexeme
 
-__all__ = ["CLAUSES", "FILE_ONLY", "OPERATORS", "STATEMENTS", "expected", "found", "listed"]
+__all__ = ["CLAUSES", "DEFINING", "FILE_ONLY", "OPERATORS", "STATEMENTS", "expected", "found", "listed"]
 
 FILE_ONLY = frozenset(
     "BACKEND USE DECLARE OPTION META OPS PATTERN CONTRACT EXTERN DISJOINT RULE INVARIANT PARTITION PRESERVE".split()
@@ -17,6 +17,9 @@ FILE_ONLY = frozenset(
 
 STATEMENTS = FILE_ONLY | {"LET", "EMIT"}
 """Keywords that start a statement of a file."""
+
+DEFINING = frozenset("OPTION OPS PATTERN EXTERN LET".split())
+"""Keywords that a name follows which the rest of the file may use."""
 
 CLAUSES = frozenset("MATCH GIVEN WHEN LET REQUIRE TAKE MARK EMIT ACCEPTS REJECTS TRIM REJECT".split())
 """Keywords that start a clause of a block."""

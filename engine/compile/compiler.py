@@ -85,10 +85,17 @@ def _raise_errors(diagnostics: list[Diagnostic]) -> None:
 
 
 def _follows(diagnostic: Diagnostic, program: Program) -> bool:
-    """Whether an error may be there only because a part of the program could not be read."""
+    """Whether an error may be there only because a part of the program could not be read: the error is about a name of
+    that part, or about more than a name in a statement that uses one."""
     if program.missing and diagnostic.code in ("A002", "A005", "A006"):
         return True
-    return diagnostic.span is not None and not program.lost.isdisjoint(_WORD.findall(diagnostic.span.text))
+    span = diagnostic.span
+    if span is None or not program.lost:
+        return False
+    if f"`{span.text}`" not in diagnostic.message:
+        statements = (one.span for one, unit in program.statements if unit.source.name == span.source.name)
+        span = next((one for one in statements if one.start <= span.start < one.end), span)
+    return not program.lost.isdisjoint(_WORD.findall(span.text))
 
 
 def _place(diagnostic: Diagnostic) -> tuple[str, int]:

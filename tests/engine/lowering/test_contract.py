@@ -73,6 +73,12 @@ class FailingBackend(engine.BackendDetails):
         raise ValueError("no room on the device")
 
 
+class BusyBackend(engine.BackendDetails):
+    @staticmethod
+    def preprocess(edge_program: Any, compile_specs: Any) -> engine.PreprocessResult:
+        raise RuntimeError("the compiler is busy")
+
+
 @pytest.fixture
 def model() -> nn.Module:
     return Two()
@@ -275,13 +281,19 @@ def test_j8_fallback_asks_the_next_backend_or_leaves_the_nodes(
         program: Any, model: nn.Module, caplog: pytest.LogCaptureFixture) -> None:
     result = engine.partition(program, eager_rules(backend="FailingBackend"))
     with caplog.at_level(logging.WARNING, "apportion"):
-        made = engine.to_backend(program, result, fallback=["FarawayBackend", "EagerBackend"])
+        made = engine.to_backend(program, result, fallback=["BusyBackend", "EagerBackend"])
     assert [one.backend_id for one in delegates(made)] == ["EagerBackend"]
-    assert "no room on the device" in caplog.text and "FarawayBackend" in caplog.text
+    assert "no room on the device" in caplog.text and "the compiler is busy" in caplog.text
     compare(made, model, [(torch.randn(2, 4),)] * 2)
     left = engine.to_backend(program, result, fallback="graph")
     assert not delegates(left) and left.graph_signature.parameters
     compare(left, model, [(torch.randn(2, 4),)] * 2)
+
+
+def test_j8_a_fallback_that_nobody_brings_is_an_error_before_it_is_needed(program: Any) -> None:
+    result = engine.partition(program, eager_rules())
+    with pytest.raises(engine.BackendNotFoundError, match="FarawayBackend"):
+        engine.to_backend(program, result, fallback=["FarawayBackend", "EagerBackend"])
 
 
 def test_several_methods_are_preprocessed_together(program: Any, model: nn.Module) -> None:
