@@ -122,7 +122,8 @@ def our_matches(module: GraphModule, rules: RuleSet) -> Matches:
     graph = ProgramFacts.of(module).main
     matcher = Matcher(several(rules), graph, lambda node: None, Attempts(), lambda node, rule: None)
     found: Matches = set()
-    for candidate in matcher.candidates():
+    everyone = [one for candidate in matcher.candidates() for one in (candidate, *candidate.heirs)]
+    for candidate in everyone:
         going = True
         while going:
             if len(candidate.claimed) > 1:

@@ -14,7 +14,7 @@ from apportion.engine.compile.rulesets import CompiledInvariant, CompiledRule, L
 from apportion.engine.compile.scope import FAR_SLOT, NEAR_SLOT
 from apportion.engine.emits import encode_spec_value
 from apportion.engine.facts import GraphFacts, Value, stays
-from apportion.engine.found import Attempts, Candidate, Emits, Match, Near, Recording, here
+from apportion.engine.found import Attempts, Candidate, Emits, Match, Near, Outcome, Recording, here
 from apportion.engine.found import Step as Variant
 from apportion.engine.match import SOLUTION_LIMIT, STEP_LIMIT, GaveUp, Mismatch, Search, Sight, Solution
 from apportion.engine.ops import is_assertion, is_size_query
@@ -39,10 +39,10 @@ class _Place:
     path: tuple[int, int] | None = None
     branches: dict[Any, _Place] = field(factory=dict)
     near: Near = ()
-    outcomes: list[_Outcome] | None = None
+    outcomes: list[Outcome] | None = None
     notes: list[tuple[int, Attempt]] = field(factory=list)
 
-    def keep(self, near: Near, outcomes: Sequence[_Outcome]) -> None:
+    def keep(self, near: Near, outcomes: Sequence[Outcome]) -> None:
         """Keep outcomes; where all hold for places like this one, of attempts only those that came furthest."""
         self.near, self.outcomes = near, list(outcomes)
         if not any(outcome.first.far for outcome in outcomes):
@@ -51,44 +51,33 @@ class _Place:
                 for nodes, attempt in outcome.first.notes:
                     best.note(nodes, attempt)
             self.notes = [(near.index(node), attempt) for node, attempt in best.best.items()]
-            self.outcomes = _ranked([outcome.without_notes() for outcome in outcomes if outcome.first.match])
+            fitting = [outcome.without_notes() for outcome in outcomes if outcome.first.match]
+            ordered = any(outcome.rule.over for outcome in outcomes)
+            self.outcomes = fitting if ordered else _ranked(fitting)
 
 
-@frozen(eq=False)
-class _Outcome:
-    """What a rule came to at a root: its recording, its first variant.
-
-    Where it looked `far`, that says nothing about roots like it. It may stand `behind` another one of the same root.
-    """
-
-    rule: CompiledRule
-    recording: Recording
-    first: Variant
-    behind: int | None = None
-
-    def without_notes(self) -> _Outcome:
-        """The same, its attempts being noted already."""
-        return evolve(self, first=evolve(self.first, notes=()))
-
-    @property
-    def is_final(self) -> bool:
-        """Whether the first variant, all of it the match's own, is the only one."""
-        match, second = self.first.match, self.recording.step(1)
-        return match is not None and not match.shared and not (second.match or second.notes or second.far)
+def _ranked(outcomes: list[Outcome]) -> list[Outcome]:
+    """Outcomes, each with its heirs: what has no other variant, and wants nothing but nodes of an outcome that comes
+    before it, being larger or of an earlier rule."""
+    leaders: dict[int, frozenset[Value]] = {}
+    heirs: dict[int, list[Outcome]] = {}
+    inherits: set[int] = set()
+    for index in sorted(range(len(outcomes)), key=lambda index: -len(_claimed(outcomes[index]))):
+        claimed = _claimed(outcomes[index])
+        leader = next((one for one, its in leaders.items() if claimed <= its), None)
+        if not claimed or (match := outcomes[index].first.match) is None or match.shared:
+            continue
+        if leader is not None and outcomes[index].is_final:
+            heirs.setdefault(leader, []).append(outcomes[index])
+            inherits.add(index)
+        else:
+            leaders[index] = claimed
+    return [evolve(outcome, heirs=tuple(heirs.get(index, ())))
+            for index, outcome in enumerate(outcomes) if index not in inherits]
 
 
-def _ranked(outcomes: list[_Outcome]) -> list[_Outcome]:
-    """Outcomes with those behind others: what wants the same nodes by a later rule, and has no other variant."""
-    first: dict[frozenset[Value], int] = {}
-    found: list[_Outcome] = []
-    for index, outcome in enumerate(outcomes):
-        match = outcome.first.match
-        if match is not None and not match.shared:
-            leader = first.setdefault(frozenset(match.claimed), index)
-            if leader != index and outcome.is_final:
-                outcome = evolve(outcome, behind=leader)
-        found.append(outcome)
-    return found
+def _claimed(outcome: Outcome) -> frozenset[Value]:
+    return frozenset() if outcome.first.match is None else frozenset(outcome.first.match.claimed)
 
 
 @frozen(eq=False)
@@ -156,12 +145,11 @@ class Matcher:
             else:
                 if place.notes:
                     self.attempts.repeat(place.notes, place.near, near)
-                start = len(found)
                 for outcome in place.outcomes:
                     if outcome.first.far:
                         self._try(outcome.rule, node, found)
                     else:
-                        self._repeat(outcome, near, found, start)
+                        self._repeat(outcome, near, found)
         return found
 
     # --- places that are alike -------------------------------------------------------------------------------------
@@ -202,7 +190,7 @@ class Matcher:
         wiring = [around.get(value.node) for value in other.inputs]
         return self._likenesses[other.position], users, other in self._results, *wiring
 
-    def _remember(self, place: _Place, near: Sequence[Value], outcomes: list[_Outcome]) -> None:
+    def _remember(self, place: _Place, near: Sequence[Value], outcomes: list[Outcome]) -> None:
         """Keep outcomes where the way over these nodes leads to."""
         around: dict[Value, int] = {}
         for index in range(1, len(near)):
@@ -216,9 +204,9 @@ class Matcher:
         if place.path is None:
             place.keep(tuple(near), outcomes)
 
-    def _look(self, rules: Sequence[CompiledRule], root: Value, found: list[Candidate]) -> tuple[Near, list[_Outcome]]:
+    def _look(self, rules: Sequence[CompiledRule], root: Value, found: list[Candidate]) -> tuple[Near, list[Outcome]]:
         """Try rules in a way that places like this one can refer to; the nodes that they looked into."""
-        outcomes: list[_Outcome] = []
+        outcomes: list[Outcome] = []
         near = [root]
         for rule in rules:
             count = len(near)
@@ -226,7 +214,7 @@ class Matcher:
             first = recording.step(0)
             if first.far:
                 del near[count:]
-            outcomes.append(_Outcome(rule, recording, first))
+            outcomes.append(Outcome(rule, recording, first))
         seen = tuple(near)
         for outcome in outcomes:
             if not outcome.first.far:
@@ -246,15 +234,13 @@ class Matcher:
         if candidate.advance():
             found.append(candidate)
 
-    def _repeat(self, outcome: _Outcome, near: Near, found: list[Candidate], start: int) -> None:
-        """A rule at a place like one where it was tried; the candidates of this place begin at `start`."""
+    def _repeat(self, outcome: Outcome, near: Near, found: list[Candidate]) -> None:
+        """A rule at a place like one where it was tried."""
         recording, first = outcome.recording, outcome.first
         for nodes, attempt in first.notes:
             self.attempts.note(here(recording.near, nodes, near), attempt, (recording.near, near))
         if first.match is not None:
-            claimed = first.match.claimed_at(near)
-            behind = None if outcome.behind is None else found[start + outcome.behind]
-            found.append(Candidate(outcome.rule, near[0], near, recording, self.attempts, claimed, behind, first, 0, 1))
+            found.append(outcome.at(near, self.attempts))
 
     def _record(self, rule: CompiledRule, root: Value, sight: Sight) -> Recording:
         variants = self._variants(rule, root, sight)

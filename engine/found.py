@@ -6,17 +6,17 @@ refers to the recording: `near` are the nodes that the rule looked into there, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, Optional, Union
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from apportion.engine.compile.rulesets import CompiledRule
 from apportion.engine.facts import Value, counterparts, moved
 from apportion.engine.reasons import Attempt
 
-__all__ = ["Attempts", "Candidate", "Emits", "Match", "Near", "Recording", "Step", "here"]
+__all__ = ["Attempts", "Candidate", "Emits", "Match", "Near", "Outcome", "Recording", "Step", "here"]
 
 Emits = tuple[tuple[str, bytes], ...]
 
@@ -39,8 +39,9 @@ class Match:
     emits: Emits
     near: Near = ()
     _like: Match | None = None
-    _places: tuple[tuple[int, int], ...] | None = None
     _spots: tuple[int, ...] | None = None
+    _taken: tuple[_Spot, ...] | None = None
+    _marks: tuple[tuple[_Spot, str], ...] | None = None
 
     @property
     def frame(self) -> list[Any]:
@@ -56,9 +57,12 @@ class Match:
         """The nodes that it would claim at nodes like those here, in graph order."""
         if len(near) == 1:
             return near
-        if self._spots is None:
-            self._spots = tuple(map(self.near.index, self.claimed))
-        return tuple(sorted([near[spot] for spot in self._spots], key=_position))
+        spots = self._spots
+        if spots is None:
+            spots = self._spots = tuple(map(self.near.index, self.claimed))
+        if len(spots) == 1:
+            return (near[spots[0]],)
+        return tuple(sorted([near[spot] for spot in spots], key=_position))
 
     def at(self, near: Near, claimed: tuple[Value, ...]) -> Match:
         """The same match at nodes like those here."""
@@ -68,45 +72,51 @@ class Match:
             shared = frozenset([places[node] for node in shared])
         return Match(self.rule, near[0], None, claimed, shared, self.emits, near, self)
 
-    @property
-    def taken(self) -> tuple[Value, ...]:
-        """The constants that the rule takes along (`take`)."""
+    def taken_at(self, near: Near) -> tuple[Value, ...]:
+        """The constants that the rule takes along (`take`), at nodes like those here."""
         if not self.rule.takes:
             return ()
-        if self._like is not None:
-            places = self._like._taken_places()
-            if places is not None:
-                near = self.near
-                return tuple([near[node].inputs[place] for node, place in places])
-        found: dict[Value, None] = {}
-        for slot in self.rule.takes:
-            bound = self.frame[slot]
-            for value in bound if isinstance(bound, tuple) else (bound,):
-                if isinstance(value, Value):
-                    found[value] = None
-        return tuple(found)
+        if self._taken is None:
+            bound = dict.fromkeys(_values([self.frame[slot] for slot in self.rule.takes]))
+            self._taken = _places(self.near, tuple(bound))
+        return tuple([_found(near, place) for place in self._taken])
 
-    def _taken_places(self) -> tuple[tuple[int, int], ...] | None:
-        """Where the constants that are taken stand: at which place of which node; None where one stands nowhere."""
-        if self._places is None:
-            at = {v: (node, place) for node, one in enumerate(self.near) for place, v in enumerate(one.inputs)}
-            taken = self.taken
-            if not all(value in at for value in taken):
-                return None
-            self._places = tuple([at[value] for value in taken])
-        return self._places
+    def marks_at(self, near: Near) -> tuple[tuple[Value, str], ...]:
+        """The nodes that the rule marks, each with its key, at nodes like those here."""
+        if not self.rule.marks:
+            return ()
+        if self._marks is None:
+            bound = [(value, key) for slots, key in self.rule.marks
+                     for value in _values([self.frame[slot] for slot in slots])]
+            places = _places(self.near, [value for value, _ in bound])
+            self._marks = tuple(zip(places, [key for _, key in bound], strict=True))
+        return tuple([(_found(near, place).node, key) for place, key in self._marks])
 
-    @property
-    def marks(self) -> tuple[tuple[Value, str], ...]:
-        """The nodes that the rule marks, each with its key."""
-        found: list[tuple[Value, str]] = []
-        for slots, key in self.rule.marks:
-            for slot in slots:
-                bound = self.frame[slot]
-                found.extend(
-                    (v.node, key) for v in (bound if isinstance(bound, tuple) else (bound,)) if isinstance(v, Value)
-                )
-        return tuple(found)
+
+_Spot = Union[Value, tuple[int, Optional[int]]]
+"""Where a value is found: as which of the nodes near, or at which place of its inputs; or the value, if nowhere."""
+
+
+def _values(bound: Iterable[Any]) -> list[Value]:
+    """The values that slots are bound to."""
+    several = [one if isinstance(one, tuple) else (one,) for one in bound]
+    return [value for some in several for value in some if isinstance(value, Value)]
+
+
+def _places(near: Near, values: Iterable[Value]) -> tuple[_Spot, ...]:
+    at: dict[Value, tuple[int, int | None]] = {}
+    for index, node in enumerate(near):
+        at.setdefault(node, (index, None))
+        for place, value in enumerate(node.inputs):
+            at.setdefault(value, (index, place))
+    return tuple([at[value] if value in at else at.get(value.node, value) for value in values])
+
+
+def _found(near: Near, spot: _Spot) -> Value:
+    if isinstance(spot, Value):
+        return spot
+    index, place = spot
+    return near[index] if place is None else near[index].inputs[place]
 
 
 @define(eq=False)
@@ -192,6 +202,39 @@ class Recording:
         return steps[index]
 
 
+@frozen(eq=False)
+class Outcome:
+    """What a rule came to at a root: its recording, its first variant.
+
+    Where it looked `far`, that says nothing about roots like it. Its `heirs` want nothing but nodes that it wants.
+    """
+
+    rule: CompiledRule
+    recording: Recording
+    first: Step
+    heirs: tuple[Outcome, ...] = ()
+
+    def without_notes(self) -> Outcome:
+        """The same, its attempts being noted already."""
+        return evolve(self, first=evolve(self.first, notes=()))
+
+    def at(self, near: Near, attempts: Attempts) -> Candidate:
+        """The rule at nodes like those where it was tried and matched."""
+        claimed = () if self.first.match is None else self.first.match.claimed_at(near)
+        return Candidate(self.rule, near[0], near, self.recording, attempts, claimed, self, self.first, 0, 1)
+
+    @property
+    def size(self) -> int:
+        """How many nodes the first variant claims."""
+        return 0 if self.first.match is None else len(self.first.match.claimed)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the first variant, all of it the match's own, is the only one."""
+        match, second = self.first.match, self.recording.step(1)
+        return match is not None and not match.shared and not (second.match or second.notes or second.far)
+
+
 def here(recorded: Near, nodes: tuple[Value, ...], near: Near) -> tuple[Value, ...]:
     """What stands among `near` for nodes of a recording, in graph order."""
     if near is recorded:
@@ -211,8 +254,8 @@ class Candidate:
     """A rule at a root: its variants in order of preference, found as they are needed.
 
     A variant that was withdrawn is never offered again; one that only lost comes back when `restart` is called. The
-    nodes that the variant on offer claims are in `claimed`. It stands `behind` another one that wants just what it
-    wants, and comes first: it counts once that one's first variant was withdrawn.
+    nodes that the variant on offer claims are in `claimed`. Where it stands for an `outcome` with heirs, these count
+    once its first variant lost or was withdrawn.
     """
 
     rule: CompiledRule
@@ -221,12 +264,13 @@ class Candidate:
     _recording: Recording
     _attempts: Attempts
     claimed: tuple[Value, ...] = ()
-    behind: Candidate | None = None
+    _outcome: Outcome | None = None
     _step: Step | None = None
     _index: int = -1
     _noted: int = 0
     _withdrawn: frozenset[int] = frozenset()
     _match: Match | None = None
+    _heirs: list[Candidate] | None = None
 
     def current(self) -> Match | None:
         """The variant on offer."""
@@ -267,6 +311,7 @@ class Candidate:
     def _next(self) -> Step:
         step = self._recording.step(self._index)
         if step.far and self.near is not self._recording.near:
+            self._heirs = self.heirs  # they stand at the nodes that are near as yet
             self._recording = self._recording.again(self.root)
             self.near = self._recording.near
             step = self._recording.step(self._index)
@@ -288,9 +333,40 @@ class Candidate:
             self.claimed = match.claimed if self.near is recorded else match.claimed_at(self.near)
 
     @property
-    def counts(self) -> bool:
-        """Whether it can win anything at all."""
-        return self.behind is None or 0 in self.behind._withdrawn
+    def taken(self) -> tuple[Value, ...]:
+        """The constants that the variant on offer takes along."""
+        return () if self._step is None or self._step.match is None else self._step.match.taken_at(self.near)
+
+    @property
+    def marks(self) -> tuple[tuple[Value, str], ...]:
+        """The nodes that the variant on offer marks, each with its key."""
+        return () if self._step is None or self._step.match is None else self._step.match.marks_at(self.near)
+
+    @property
+    def heirs(self) -> list[Candidate]:
+        """Those that want nothing but nodes of its first variant, and come after it."""
+        if self._heirs is None:
+            outcomes = () if self._outcome is None else self._outcome.heirs
+            self._heirs = [outcome.at(self.near, self._attempts) for outcome in outcomes]
+        return self._heirs
+
+    def heirs_without(self, node: Value) -> list[Candidate]:
+        """Those of its heirs that can do without a node of its first variant."""
+        heirs = () if self._outcome is None else self._outcome.heirs
+        size = len(self.claimed)
+        if self._heirs is None and all(heir.size == size for heir in heirs):
+            return []  # they want what it wants
+        return [heir for heir in self.heirs if node not in heir.claimed]
+
+    @property
+    def is_last(self) -> bool:
+        """Whether there is no other variant than the one on offer, as far as is known."""
+        return self._index == 0 and self._outcome is not None and self._outcome.is_final
+
+    @property
+    def offers_first(self) -> bool:
+        """Whether the variant on offer is the first."""
+        return self._index == 0
 
     def withdraw(self) -> None:
         """Take the variant on offer back for good."""
@@ -299,6 +375,8 @@ class Candidate:
     def reset(self) -> None:
         """As it was found: nothing withdrawn, the first variant on offer."""
         self._withdrawn = frozenset()
+        for heir in self._heirs or ():
+            heir.reset()
         self.restart()
 
     def restart(self) -> bool:

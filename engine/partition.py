@@ -164,8 +164,8 @@ class Run:
         nodes = write_tags(group, border, tag, part.graph)
         self.tags[tag] = spec
         for candidate in group.candidates:
-            if candidate.rule.marks and (match := candidate.current()) is not None:
-                self.marks.extend((value.fx, key) for value, key in match.marks)
+            if candidate.rule.marks:
+                self.marks.extend([(value.fx, key) for value, key in candidate.marks])
         contents = partial(_contents, group.candidates, border)
         self.partitions.append(Partition(tag, spec, name, part.graph.path, nodes, contents))
 

@@ -16,7 +16,7 @@ __all__ = ["Loss", "Resolution", "resolve"]
 
 
 _LARGEST = 1 << 20
-"""No match has more nodes."""
+"""No match has more nodes, and no file more rules."""
 
 
 class Loss(NamedTuple):
@@ -37,8 +37,9 @@ class Resolution:
     losses: list[Loss] = field(factory=list)
 
 
-Place = tuple[int, int]
-"""Where a candidate stands in line, as one number: most nodes first, then by rule, then by root; its index."""
+_INDEX = 32
+"""Bits for the index of a candidate."""
+_INDEXES = (1 << _INDEX) - 1
 
 
 @define(eq=False)
@@ -49,26 +50,25 @@ class _Board:
     comes to want one before their `turn`. In line are those of `line`, from its end, and those that came `later`.
     """
 
-    everyone: Sequence[Candidate]
+    everyone: list[Candidate]
     owners: dict[Value, list[Candidate]] = field(factory=dict)
     wanted: dict[Value, set[int]] = field(factory=dict)
-    line: list[Place] = field(factory=list)
-    later: list[Place] = field(factory=list)
+    line: list[int] = field(factory=list)
+    later: list[int] = field(factory=list)
     aside: dict[Value, int] = field(factory=dict)
     won: list[int] = field(factory=list)
-    turn: Place = (-1, 0)
-    _rules: int = 1
+    turn: int = -1
     _roots: int = 1
 
     def __attrs_post_init__(self) -> None:
-        self._rules = 1 + max([c.rule.position for c in self.everyone], default=0)
         self._roots = 1 + max([c.root.position for c in self.everyone], default=0)
 
-    def place(self, index: int) -> Place:
-        """Where a candidate stands with the variant it offers now."""
+    def place(self, index: int) -> int:
+        """Where a candidate stands with the variant it offers now, as one number: most nodes first, then by rule, then
+        by root; below that its index."""
         candidate = self.everyone[index]
-        rank = (_LARGEST - len(candidate.claimed)) * self._rules + candidate.rule.position
-        return rank * self._roots + candidate.root.position, index
+        rank = (_LARGEST - len(candidate.claimed)) * _LARGEST + candidate.rule.position
+        return (rank * self._roots + candidate.root.position) << _INDEX | index
 
     def next(self) -> int | None:
         """The candidate whose turn it is; None when all had theirs."""
@@ -81,7 +81,7 @@ class _Board:
             return None
         if place > self.turn:
             self.turn = place
-        return place[1]
+        return place & _INDEXES
 
     def conflict(self, candidate: Candidate) -> Loss | None:
         """The owner that a candidate has to give way to."""
@@ -121,7 +121,12 @@ def resolve(candidates: Sequence[Candidate]) -> Resolution:
     nothing but the candidates; the winners come in the order of the candidates.
     """
     stronger = _stronger(candidates)
-    everyone = [c for c in candidates if (stronger or c.counts) and c.restart()]
+    everyone = []
+    for candidate in candidates:
+        if candidate.restart():
+            everyone.append(candidate)
+        if not candidate.offers_first:
+            everyone += [heir for heir in candidate.heirs if heir.restart()]
     board = _Board(everyone)
     result = Resolution()
     waiting: dict[int, list[int]] = {}
@@ -142,7 +147,11 @@ def resolve(candidates: Sequence[Candidate]) -> Resolution:
             board.win(index)
         else:
             result.losses.append(loss)
-            if candidate.advance():
+            for heir in candidate.heirs_without(loss.node) if candidate.offers_first else ():
+                if heir.restart():
+                    everyone.append(heir)
+                    _offer(len(everyone) - 1, board)
+            if not candidate.is_last and candidate.advance():
                 _offer(index, board)
         for blocked in waiting.pop(index, ()):
             _offer(blocked, board)

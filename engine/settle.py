@@ -115,8 +115,7 @@ def _taken(candidates: Iterable[Candidate]) -> set[Value]:
     found: set[Value] = set()
     for candidate in candidates:
         if candidate.rule.takes:
-            match = candidate.current()
-            found.update(() if match is None else match.taken)
+            found.update(candidate.taken)
     return found
 
 

@@ -18,6 +18,13 @@ settings.register_profile("full", max_examples=2000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What an ordinary run leaves out may take its time."""
+    for item in items:
+        if item.get_closest_marker("full") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(7200))
+
+
 @pytest.fixture(autouse=True)
 def _same_random_numbers() -> None:
     """Each test starts from one seed, whatever ran before it."""
