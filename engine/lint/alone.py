@@ -250,7 +250,8 @@ def _open_arguments(contract: tree.Contract, rule: RuleModel) -> Instance:
     from apportion.engine.lint.evaluate import Environment
 
     names: dict[str, Any] = {name: _parameter(name) for name in contract.parameters}
-    return Instance(rule, Skeleton(rule.file.declared), Claim(), 0, Environment(rule.file.scope, names))
+    environment = Environment(rule.file.scope, names, owner=rule.file.owner)
+    return Instance(rule, Skeleton(rule.file.declared), Claim(), 0, environment)
 
 
 def _parameter(name: str) -> Any:

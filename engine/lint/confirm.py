@@ -52,11 +52,11 @@ def candidates(
 ) -> Iterator[Drawing]:
     """Drawings of leaves, a bounded number."""
     tried = 0
-    metas: dict[str, str] = {}
+    metas: dict[str, None] = {}
     options: dict[str, Any] = {}
     for one in (*others, file):
-        metas |= {s.name: s.path for s in one.statements if isinstance(s, tree.MetaDecl)}
-        options |= one.rules.options
+        metas |= {s.path: None for s in one.statements if isinstance(s, tree.MetaDecl)}
+        options |= {one.owner + name: value for name, value in one.rules.options.items()}
     for index, leaf in enumerate(leaves):
         for turn in range(TURNS if index < 3 else 2):
             if tried >= most:
@@ -85,7 +85,7 @@ def _with_data(leaf: Leaf, box: Box) -> bool:
 
 def under_options(file: RuleFile, options: Mapping[str, Any]) -> RuleSet | None:
     """The rules of a file with other options; None where they don't load."""
-    mine = {name: value for name, value in options.items() if name in file.rules.options}
+    mine = {name: options[file.owner + name] for name in file.rules.options if file.owner + name in options}
     if mine == dict(file.rules.options):
         return file.rules
     key = tuple(sorted((name, str(sorted(v)) if isinstance(v, frozenset) else repr(v)) for name, v in mine.items()))

@@ -51,6 +51,7 @@ from apportion.engine.lint.terms import (
     open_condition,
 )
 from apportion.grammar import tree
+from apportion.grammar.walk import walk
 
 __all__ = ["Environment", "Reader"]
 
@@ -59,12 +60,16 @@ MOST_LOOPS = 512
 
 @define(eq=False)
 class Environment:
-    """What names mean in a rule: terms of variables and lets, and the flags that the matcher would set."""
+    """What names mean in a rule: terms of variables and lets, and the flags that the matcher would set.
+
+    `owner` is what the file's options and externs are called apart from those of other files; `rule` names the rule.
+    """
 
     scope: Scope
     names: dict[str, Any] = field(factory=dict)
     flags: dict[tuple[str, str], bool] = field(factory=dict)
-    options: Mapping[str, Any] = field(factory=dict)
+    owner: str = ""
+    rule: str = ""
 
     def child(self, **names: Any) -> Environment:
         """The same with more names."""
@@ -237,7 +242,7 @@ class Reader:
             if index == len(node.clauses):
                 self.spent += 1
                 if self.spent > MOST_LOOPS:
-                    rest.append(Blur(f"{node.span.text}"))
+                    rest.append(Blur(written(self, node, inner)))
                     return
                 allowed = cond(TRUE) if node.condition is None else self.condition(node.condition, inner)
                 if allowed.true == FALSE:
@@ -278,14 +283,37 @@ def _name(reader: Reader, expr: tree.Name, env: Environment) -> Any:
         return term(reader) if callable(term) and not isinstance(term, type) else term
     entry = env.scope.lookup(expr.id)
     if entry is None:
-        return DTYPES.get(expr.id, Blur(expr.id, reason="post"))
+        return DTYPES.get(expr.id, _of_partition(expr, env))
     if entry.kind == "ops" and entry.compiled is not None:
         return entry.compiled.value
     if entry.declaration is not None and isinstance(entry.declaration, tree.Let):
         return reader.read(entry.declaration.value, evolve(env, names={}, flags={}))
     if entry.compiled is not None and entry.compiled.option_only:
         return _frozen(entry.compiled.value)
-    return Blur(expr.id, reason="post")
+    return _of_partition(expr, env)
+
+
+def _of_partition(expr: tree.Name, env: Environment) -> Blur:
+    """What only partitions know; those of two rules are two."""
+    return Blur(f"{expr.id} of {env.owner}{env.rule}", reason="post")
+
+
+def written(reader: Reader, expr: tree.Node, env: Environment) -> str:
+    """The text of an expression with what its names mean: equal for what is equal, whoever wrote it."""
+    names: dict[str, str] = {}
+    for node, _ in walk(expr):
+        if isinstance(node, tree.Name) and (node.id in env.names or env.scope.lookup(node.id) is not None):
+            names.setdefault(node.id, key_of(reader.read(node, env)))
+        elif isinstance(node, tree.Call) and (entry := env.scope.lookup(node.function)) is not None:
+            names.setdefault(node.function, env.owner if entry.span is None else env.owner + _line(entry.span.text))
+        elif isinstance(node, tree.OptionRef) and env.owner:
+            names.setdefault(f"option.{node.name}", env.owner)
+    meanings = ", ".join(f"{name} = {meaning}" for name, meaning in names.items() if name != meaning)
+    return _line(expr.span.text) + (f" with {meanings}" if meanings else "")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _frozen(value: Any) -> Any:
@@ -293,7 +321,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _option(reader: Reader, expr: tree.OptionRef, env: Environment) -> Any:
-    return symbols.option(reader, expr.name, env.scope)
+    return symbols.option(reader, expr.name, env)
 
 
 def _attribute(reader: Reader, expr: tree.Attribute, env: Environment) -> Any:
@@ -517,8 +545,8 @@ def _call(reader: Reader, expr: tree.Call, env: Environment) -> Any:
     if entry is not None and entry.kind == "function":
         return _apply(reader, entry.declaration, arguments, expr, env)
     if entry is not None and entry.kind == "extern":
-        key = f"{expr.function}({', '.join(map(key_of, arguments))})"
-        return Blur(key, reason="extern", name=expr.function)
+        name = env.owner + expr.function
+        return Blur(f"{name}({', '.join(map(key_of, arguments))})", reason="extern", name=name)
     function = FUNCTIONS.get(expr.function)
     if any(isinstance(a, Undefined) for a in arguments):
         return UNDEFINED
@@ -566,27 +594,30 @@ def _quantified(reader: Reader, expr: tree.Call, env: Environment) -> Cond | Any
             rest, spread = spread, (*spread.first, *spread.last)
         turns = [(cond(TRUE), reader.as_condition(item)) for item in spread]
     if expr.function == "all":
-        return _all(turns, rest, expr)
+        return _all(reader, turns, rest, expr, env)
     if expr.function == "any":
-        found = _all([(allowed, Cond(c.false, c.true)) for allowed, c in turns], rest, expr, "any")
+        opposites = [(allowed, Cond(c.false, c.true)) for allowed, c in turns]
+        found = _all(reader, opposites, rest, expr, env)
         return Cond(found.false, found.true)
-    return _count(reader, turns, rest, expr)
+    return _count(reader, turns, rest, expr, env)
 
 
-def _all(turns: list[tuple[Cond, Cond]], rest: Any, expr: tree.Call, word: str = "all") -> Cond:
+def _all(reader: Reader, turns: list[tuple[Cond, Cond]], rest: Any, expr: tree.Call, env: Environment) -> Cond:
     true = both(*(either(allowed.false, c.true) for allowed, c in turns))
     false = either(*(both(allowed.true, c.false) for allowed, c in turns))
     if rest is None:
         return Cond(true, false)
     if isinstance(rest, Undefined):
         return Cond(FALSE, false)
-    left = open_condition(f"{word} of the rest of {key_of(rest)}: {' '.join(expr.span.text.split())}", rest)
+    left = open_condition(f"{expr.function} of the rest of {key_of(rest)}: {written(reader, expr, env)}", rest)
     return Cond(both(true, left.true), either(false, left.false))
 
 
-def _count(reader: Reader, turns: list[tuple[Cond, Cond]], rest: Any, expr: tree.Call) -> Any:
+def _count(
+    reader: Reader, turns: list[tuple[Cond, Cond]], rest: Any, expr: tree.Call, env: Environment
+) -> Any:
     if rest is not None:
-        return Blur(f"count of {key_of(rest)}: {expr.span.text}")
+        return Blur(f"count of {key_of(rest)}: {written(reader, expr, env)}")
     found = 0
     for allowed, condition in turns:
         holds = Cond(both(allowed.true, condition.true), either(allowed.false, condition.false))
@@ -607,12 +638,12 @@ def _spread(reader: Reader, argument: tree.Expr, env: Environment) -> Any:
         return UNDEFINED
     blurred = next((o for o in operands if isinstance(o, Blur)), None)
     if blurred is not None:
-        return Blur(argument.span.text + " of " + ", ".join(map(key_of, operands)))
+        return Blur(written(reader, argument, env) + " of " + ", ".join(map(key_of, operands)))
     lengths = {len(o) for o in operands if isinstance(o, tuple)}
     longs = [o for o in operands if isinstance(o, LongList)]
     if longs:
         if lengths or len(longs) > 1:
-            return Blur(argument.span.text + " of " + ", ".join(map(key_of, operands)))
+            return Blur(written(reader, argument, env) + " of " + ", ".join(map(key_of, operands)))
         first = _verdicts(reader, argument, operands, range(len(longs[0].first)), "first")
         last = _verdicts(reader, argument, operands, range(len(longs[0].last)), "last")
         return LongList(first, last, longs[0].length, longs[0].key)
@@ -641,7 +672,7 @@ def _aggregated(reader: Reader, expr: tree.Call, env: Environment) -> Any:
     if len(expr.arguments) == 1 and isinstance(expr.arguments[0], tree.Comprehension):
         pairs, rest = reader.loop(expr.arguments[0], env)
         if rest is not None:
-            key = f"{expr.function} of {key_of(rest)}: {expr.span.text}"
+            key = f"{expr.function} of {key_of(rest)}: {written(reader, expr, env)}"
             return UNDEFINED if isinstance(rest, Undefined) else Blur(key)
         items: list[Any] = []
         for allowed, element in pairs:

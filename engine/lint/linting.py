@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Union
+from urllib.parse import quote
 
 from attrs import evolve
 
@@ -60,11 +61,13 @@ def lint(
         else:
             loaded.append(file)
     counts: dict[str, int] = {"disjoint": 0, "overlap": 0, "undecided": 0}
+    backends = [file for file in loaded if file.rules.backend_id]
+    if len(backends) > 1:
+        _tell_apart(backends)
     for file in loaded:
         found, pairs = lint_rules(file, select)
         diagnostics.extend(found)
         _count(counts, pairs)
-    backends = [file for file in loaded if file.rules.backend_id]
     if len(backends) > 1:
         between = contention(backends, order)
         diagnostics.extend(between.ordered())
@@ -73,6 +76,15 @@ def lint(
         diagnostics.extend(_against(loaded[0], baseline))
     left, wrong = apply(_unique(diagnostics), programs)
     return LintResult(tuple(_sorted([*left, *wrong])), counts, unreadable)
+
+
+def _tell_apart(files: Sequence[RuleFile]) -> None:
+    """Each file is the owner of its options and externs; by its backend, with a number where that is taken."""
+    taken: set[str] = set()
+    for number, file in enumerate(files, 1):
+        name = quote(file.rules.backend_id, safe="")
+        file.owner = f"{name}." if name not in taken else f"{name} {number}."
+        taken.add(name)
 
 
 def _count(counts: dict[str, int], pairs: Pairs) -> None:
@@ -145,6 +157,7 @@ def _against(file: RuleFile, baseline: Location) -> list[Diagnostic]:
     older, found = lint_program(_read(baseline))
     if older is None:
         return found
+    older.owner = file.owner
     gained, lost = compare(older, file)
     rows: list[Diagnostic] = []
     for change, word in ((gained, "claims more"), (lost, "claims less")):

@@ -74,7 +74,8 @@ class Instance:
 
     def _read(self, clause: Clause) -> Condition:
         if clause.post:
-            return lambda reader: Open(f"{self.rule.name}: {clause.text}", True, "post")
+            key = f"{self.rule.file.owner}{self.rule.name}: {clause.text}"
+            return lambda reader: Open(key, True, "post")
         environment = clause.environment(self.environment)
         return lambda reader: reader.condition(clause.expr, environment).true
 
@@ -190,7 +191,7 @@ class RuleModel:
         """What the names of the rule mean in one instance."""
         names: dict[str, Any] = {name: _meaning(claim.slots.get(slot)) for name, slot in self._slots.items()}
         flags = {key: bool(claim.slots.get(slot, False)) for key, slot in self._flags.items()}
-        return Environment(self.scope, names, flags)
+        return Environment(self.scope, names, flags, self.file.owner, self.name)
 
     @cached_property
     def instances(self) -> tuple[Instance, ...]:
@@ -268,8 +269,10 @@ class RuleModel:
     def guard_conditions(self) -> list[Condition]:
         """That the options are such that the rule is there."""
 
+        environment = Environment(self.scope, owner=self.file.owner)
+
         def reads(guard: tree.Expr) -> Condition:
-            return Remembered(lambda reader: reader.condition(guard, Environment(self.scope)).true)
+            return Remembered(lambda reader: reader.condition(guard, environment).true)
 
         return [reads(guard) for guard in self.guards]
 
@@ -304,7 +307,13 @@ FIRST_TRIED = 12
 
 
 class RuleFile:
-    """A rules file with the models of all its rules, absent ones (by their `when`) too."""
+    """A rules file with the models of all its rules, absent ones (by their `when`) too.
+
+    Options and externs of two files are two, whatever they are called: where files are held against each other, each
+    is given an `owner` before anything of it is read. Versions of one file have the same.
+    """
+
+    owner: str = ""
 
     def __init__(self, rules: RuleSet) -> None:
         if rules.program is None:
@@ -315,7 +324,6 @@ class RuleFile:
         self.statements = statements
         self.scope: Scope = build_tables(statements, rules.options).scope
         self.declared = rules.declared
-        self.disjoint = frozenset(rules.disjoint)
         compiled = {rule.name: rule for rule in (*rules.rules, *rules.absent)}
         self.models = [RuleModel(self, s, compiled[s.name]) for s in statements
                        if isinstance(s, tree.Rule) and s.name in compiled]  # fmt: skip
@@ -324,6 +332,11 @@ class RuleFile:
         for invariant in self.invariants:
             invariant.is_cut = False
         self.by_name = {model.name: model for model in self.models}
+
+    @property
+    def disjoint(self) -> frozenset[tuple[str, str]]:
+        """The externs that exclude each other."""
+        return frozenset((self.owner + one, self.owner + other) for one, other in self.rules.disjoint)
 
     @cached_property
     def over(self) -> Mapping[str, frozenset[str]]:
@@ -371,7 +384,7 @@ def _entered(contract: tree.Contract, call: tree.Call, outer: Environment, scope
         for name, argument in zip(contract.parameters, call.arguments, strict=False)
         if not isinstance(argument, tree.Comprehension)
     }
-    return Environment(scope, names, passed_flags(contract.parameters, call, outer))
+    return evolve(outer, scope=scope, names=names, flags=passed_flags(contract.parameters, call, outer))
 
 
 # --- what an instance asks -----------------------------------------------------------------------------------------
@@ -516,7 +529,8 @@ def conditions_of(
     clauses = [instance.condition(clause) for clause in instance.rule.clauses if clause is not skip]
     given: list[Condition] = []
     if instance.rule.has_given:
-        given.append(lambda reader: Open(f"{instance.rule.name}: given", True, "given"))
+        key = f"{instance.rule.file.owner}{instance.rule.name}: given"
+        given.append(lambda reader: Open(key, True, "given"))
     return [*guards_of(instance.rule), *given, *clauses, *node_conditions(instance, skeleton, users)]
 
 

@@ -304,9 +304,9 @@ def _with_options(text: str, search: _Search, options: object) -> str:
     changed: list[str] = []
     if isinstance(options, dict):
         for file in {id(search.one.file): search.one.file, id(search.other.file): search.other.file}.values():
-            for name, value in options.items():
-                if name in file.rules.options and file.rules.options[name] != value:
-                    changed.append(f"{name} = {_option_text(value)}")
+            for name, value in file.rules.options.items():
+                if options.get(file.owner + name, value) != value:
+                    changed.append(f"{file.owner}{name} = {_option_text(options[file.owner + name])}")
     return text + (" with " + ", ".join(dict.fromkeys(changed)) if changed else "")
 
 

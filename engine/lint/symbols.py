@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import torch
 from attrs import frozen
@@ -32,10 +33,10 @@ from apportion.engine.lint.terms import (
 from apportion.engine.ops import Op
 
 if TYPE_CHECKING:
-    from apportion.engine.lint.evaluate import Reader
+    from apportion.engine.lint.evaluate import Environment, Reader
 
 __all__ = ["LONG", "NUMBER_PLACES", "OptionSet", "argument", "argument_term", "as_list", "attribute", "element", "kind",
-           "list_of_places", "mark", "option", "plain", "present"]  # fmt: skip
+           "list_of_places", "mark", "mark_path", "option", "plain", "present"]  # fmt: skip
 
 LONG = 7
 """Lists and ranks up to here are told apart; of longer lists only the ends are looked at."""
@@ -422,20 +423,20 @@ def element(reader: Reader, thing: Symbol, index: Any) -> Any:
 # --- options and marks -----------------------------------------------------------------------------------------
 
 
-def option(reader: Reader, name: str, scope: Scope) -> Any:
+def option(reader: Reader, name: str, env: Environment) -> Any:
     """`option.NAME`: a path of its own where it has few values, else its value in this load."""
-    environment = scope.environment
+    environment, owned = env.scope.environment, env.owner + name
     type_ = environment.option_types.get(name)
     if type_ is None:
         return UNDEFINED
     if type_.kind == "bool":
-        return reader.pick(f"option.{name}/value:bool")
+        return reader.pick(f"option.{owned}/value:bool")
     if type_.kind == "str" and type_.choices is not None:
-        return reader.pick(f"option.{name}/value:str")
+        return reader.pick(f"option.{owned}/value:str")
     if type_.kind == "set" and type_.item.choices is not None:
-        return OptionSet(name, tuple(sorted(type_.item.choices)))
+        return OptionSet(owned, tuple(sorted(type_.item.choices)))
     if type_.kind == "int":
-        return reader.number(f"option.{name}/value:int")
+        return reader.number(f"option.{owned}/value:int")
     return environment.options.get(name, UNDEFINED)
 
 
@@ -458,14 +459,20 @@ def mark(reader: Reader, thing: Any, name: str, scope: Scope) -> Any:
     declaration = scope.environment.metas.get(name)
     if declaration is None:
         return UNDEFINED
-    place, type_ = reader.skeleton.find(thing.place), declaration.type
+    type_ = declaration.type
+    found = mark_path(reader.skeleton.find(thing.place), declaration.path)
     if type_.is_set or type_.is_list:
-        return Blur(f"{place}.meta.{name}", reason="meta")
+        return Blur(found, reason="meta")
     if type_.choices:
-        return reader.pick(f"{place}/meta {name}:str")
+        return reader.pick(f"{found}:str")
     if type_.name in ("int", "float"):
-        return reader.number(f"{place}/meta {name}:{'int' if type_.name == 'int' else 'number'}")
-    return reader.pick(f"{place}/meta {name}:{type_.name}")
+        return reader.number(f"{found}:{'int' if type_.name == 'int' else 'number'}")
+    return reader.pick(f"{found}:{type_.name}")
+
+
+def mark_path(place: str, path: str) -> str:
+    """A mark of a place, by where it is left: files may have different names for it."""
+    return f"{place}/meta {quote(path, safe=' ')}"
 
 
 # --- kinds -----------------------------------------------------------------------------------------------------

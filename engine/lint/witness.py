@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,7 @@ from apportion.engine.lint.domains import Choice, Domain, Numbers, shown
 from apportion.engine.lint.label import DTYPES, prefer
 from apportion.engine.lint.opfacts import KEPT
 from apportion.engine.lint.skeleton import Skeleton
+from apportion.engine.lint.symbols import mark_path
 from apportion.engine.lint.terms import Box
 from apportion.engine.ops import Op
 from apportion.engine.preserve import target_named
@@ -61,7 +62,7 @@ class Drawing:
 
 
 def draw(
-    skeleton: Skeleton, box: Box, options: Mapping[str, Any], metas: Mapping[str, str], turn: int = 0,
+    skeleton: Skeleton, box: Box, options: Mapping[str, Any], metas: Iterable[str], turn: int = 0,
     fill: int | None = None,
 ) -> Drawing:
     """A graph for a box; its constants have data with `fill`, all of that number. Raises Refused."""
@@ -112,7 +113,7 @@ class _Artist:
 
     skeleton: Skeleton
     box: Box
-    metas: Mapping[str, str]
+    metas: Iterable[str]
     turn: int
     fill: int | None = None
     graph: fx.Graph = field(factory=fx.Graph)
@@ -256,8 +257,8 @@ class _Artist:
             raise Refused(f"PyTorch refuses {target}: {first}") from None
 
     def mark(self, place: str, node: fx.Node) -> None:
-        for name, path in self.metas.items():
-            vars_ = [v for v in self.box.domains if v.startswith(f"{place}/meta {name}:")]
+        for path in self.metas:
+            vars_ = [v for v in self.box.domains if v.startswith(f"{mark_path(place, path)}:")]
             for var in vars_:
                 spot: Any = node.meta
                 *outer, last = path.split(".")

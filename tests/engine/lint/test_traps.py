@@ -85,6 +85,48 @@ def test_a_promise_and_opposite_polarity_are_proofs() -> None:
     assert verdict(RELU, "small(x)", "large(y)", head).code == "A901"
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "kind"),
+    [
+        ("option bits: int = 4\nrule r { MATCH when option.bits == 4 }",
+         "option bits: int = 8\nrule s { MATCH when option.bits == 8 }", "overlap"),
+        ("option on: bool = true\nrule r { MATCH when option.on }",
+         "option on: bool = true\nrule s { MATCH when not option.on }", "overlap"),
+        ('option to: set of {"a", "b"} = {"a"}\nrule r { MATCH when "a" in option.to }',
+         'option to: set of {"a", "b"} = {"a"}\nrule s { MATCH when not ("a" in option.to) }', "overlap"),
+        ("extern small(n)\nrule r { MATCH require small(x) }",
+         "extern small(n)\nrule s { MATCH require not small(x) }", "undecided"),
+        ("extern small(n)\nextern large(n)\ndisjoint small, large\nrule r { MATCH require small(x) }",
+         "extern small(n)\nextern large(n)\nrule s { MATCH require large(x) }", "undecided"),
+        ('meta m: str = "one.at"\nrule r { MATCH require y.meta.m == "p" }',
+         'meta m: str = "two.at"\nrule s { MATCH require y.meta.m == "q" }', "overlap"),
+        ('meta m: str = "one.at"\nrule r { MATCH require y.meta.m == "p" }',
+         'meta n: str = "one.at"\nrule s { MATCH require y.meta.n == "q" }', "disjoint"),
+        ("rule r { MATCH let n = len(nodes) require n > 2 }",
+         "rule r { MATCH let n = len(nodes) require not n > 2 }", "overlap"),
+    ],
+)
+@pytest.mark.parametrize("backends", ["AB", "AA"])
+def test_what_two_files_call_by_one_name_is_two(
+    tmp_path: Path, first: str, second: str, kind: str, backends: str
+) -> None:
+    files = [tmp_path / "first.rules", tmp_path / "second.rules"]
+    for path, text, backend in zip(files, (first, second), backends, strict=True):
+        path.write_text(f'backend "{backend}" language 1\n' + text.replace("MATCH", f"match {RELU}"), encoding="utf-8")
+    assert {k for k, number in lint(files).pairs.items() if number} == {kind}
+
+
+def test_what_two_rules_ask_of_their_partitions_are_two_conditions() -> None:
+    file = models(RELU, "let n = len(nodes) require n > 2", "let n = len(nodes) require not n > 2")
+    assert examine(*file.models).kind == "overlap"
+
+
+def test_the_rest_of_a_long_list_is_the_same_only_where_the_names_mean_the_same() -> None:
+    few, many = "require x.rank == 12 and sum(d * k for d in x.shape) > 0", "require sum(d * k for d in x.shape) <= 0"
+    assert examine(*models(RELU, f"let k = 2 {few}", f"let k = 2 {many}").models).kind == "disjoint"
+    assert examine(*models(RELU, f"let k = 2 {few}", f"let k = 0 {many}").models).kind != "disjoint"
+
+
 def test_a_catch_all_gives_one_error(tmp_path: Path) -> None:
     path = tmp_path / "acme.rules"
     rules = [f"rule r{n} {{ match {RELU} require x.rank == {n} and x.dtype != int8 }}" for n in range(1, 5)]
