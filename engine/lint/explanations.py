@@ -280,8 +280,12 @@ _ROWS: dict[str, Explanation] = {
     ),
     "A903": Explanation(
         "The search was given up after a bounded number of steps. It is neither an overlap nor disjoint, and is counted.",
-        "Split the rule, or order the rules with `over`.",
-        "", _file(_RELU),
+        "Ask for what can be told from fewer cases, or split the rule.",
+        _file("rule a {\n  match y = aten.relu.default(x)\n"
+              "  require x.rank == 6 and count(d % 2 == 0 for d in x.shape) == 3 and count(d > 8 for d in x.shape) == 3\n}\n"
+              "rule b { match y = aten.relu.default(x)  require count(d % 2 == 1 for d in x.shape) == 4 }"),
+        _file("rule a { match y = aten.relu.default(x)  require x.rank == 6 and x.shape[0] % 2 == 0 and x.shape[0] > 8 }\n"
+              "rule b { match y = aten.relu.default(x)  require x.shape[0] % 2 == 1 }"),
     ),
 }
 
