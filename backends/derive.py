@@ -162,7 +162,11 @@ def _is_small(values: Any) -> bool:
 
 
 def calls_of(wanted: set[str], most: int = 3) -> dict[tuple[str, tuple[str, ...]], list[Call]]:
-    """Calls of ops by name and types, at most `most` of each, as PyTorch's samples for its own tests make them."""
+    """Calls of ops by name and types, at most `most` of each, as PyTorch's samples for its own tests make them.
+
+    Ops that none of these calls (PyTorch has a kernel of its own for what they are a part of) are called as the samples
+    of `torch.nn.functional` call them once they are exported and decomposed, and the last few as `_more_calls` does.
+    """
     from torch.testing._internal.common_methods_invocations import op_db
 
     record = _Record(wanted, most)
@@ -172,19 +176,84 @@ def calls_of(wanted: set[str], most: int = 3) -> dict[tuple[str, tuple[str, ...]
         for info in op_db:
             for dtype in _DTYPES:
                 if dtype in info.supported_dtypes("cpu"):
-                    _run_samples(info, dtype, record)
-    return record.calls
+                    _run_samples(info, dtype, record, 8)
+        rest = _Record(wanted - {name for name, _ in record.calls}, most)
+        for info in op_db if rest.wanted else ():
+            if info.name.startswith("nn.functional."):
+                _run_samples(info, torch.float32, rest, 4, _exported)
+        with rest:
+            for op, *args in _more_calls():
+                op(*args)
+    return record.calls | rest.calls
 
 
-def _run_samples(info: Any, dtype: torch.dtype, record: _Record) -> None:
-    try:
-        for number, sample in enumerate(info.sample_inputs("cpu", dtype, requires_grad=False)):
-            if number >= 8:
-                return
+def _more_calls() -> list[tuple[Any, ...]]:
+    """Calls of core ops that no sample comes to."""
+    aten = torch.ops.aten
+    x, image, volume = torch.randn(2, 3, 4), torch.randn(1, 2, 4, 4), torch.randn(1, 2, 4, 4, 4)
+    n, index = torch.arange(24).reshape(2, 3, 4), torch.tensor([[[0, 1, 1, 0]]])
+    return [
+        (aten.avg_pool1d.default, x, [2]), (aten.avg_pool1d.default, x, [3], [2], [1], True, False),
+        *((op.Scalar, n, 3) for op in (aten.bitwise_and, aten.bitwise_or, aten.bitwise_xor)),
+        *((op.Scalar, n > 3, True) for op in (aten.bitwise_and, aten.bitwise_or, aten.bitwise_xor)),
+        (aten.col2im.default, torch.randn(1, 8, 9), [4, 4], [2, 2], [1, 1], [0, 0], [1, 1]),
+        (aten.div.Scalar_mode, x, 0.3, "floor"), (aten.div.Scalar_mode, x, 0.3, "trunc"),
+        (aten.div.Scalar_mode, n, 3, "floor"), (aten.div.Scalar_mode, n, 3, "trunc"),
+        (aten.fmod.Scalar, x, 0.7), (aten.fmod.Scalar, n - 5, 3), (aten.pow.Scalar, 2.0, x), (aten.pow.Scalar, 2, n),
+        (aten.reflection_pad3d.default, volume, [1, 2, 1, 1, 2, 0]),
+        (aten.replication_pad3d.default, volume, [1, 2, 1, 1, 2, 0]),
+        (aten.scatter.value, x, 1, index, 0.5), (aten.scatter.value, n, 2, index, 7),
+        (aten.upsample_nearest2d.vec, image, [8, 6], None), (aten.upsample_nearest2d.vec, image, None, [2.0, 1.5]),
+        (aten.upsample_bilinear2d.vec, image, [8, 6], False, None),
+        (aten.upsample_bilinear2d.vec, image, [8, 6], True, None),
+        (aten.upsample_bilinear2d.vec, image, None, False, [2.0, 1.5]),
+    ]
+
+
+def _run_samples(
+    info: Any, dtype: torch.dtype, record: _Record, most: int, prepared: Callable[[Any, Any], Any] = lambda run, _: run
+) -> None:
+    samples = info.sample_inputs("cpu", dtype, requires_grad=False)
+    while most > 0:
+        most -= 1
+        try:
+            sample = next(samples)
+            tensors, run = _of_tensors(info, sample)
+            ready = prepared(run, tensors)
             with record, torch.no_grad():
-                info(sample.input, *sample.args, **sample.kwargs)
-    except Exception:  # a sample that PyTorch itself refuses is no call
-        return
+                ready(*tensors)
+        except StopIteration:
+            return
+        except Exception:  # a sample that PyTorch itself refuses is no call
+            continue
+
+
+def _of_tensors(info: Any, sample: Any) -> tuple[list[torch.Tensor], Callable[..., Any]]:
+    """The tensors of a sample, and what it calls as a function of them."""
+    flat, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+
+    def run(*tensors: torch.Tensor) -> Any:
+        given = iter(tensors)
+        first, args, kwargs = pytree.tree_unflatten(
+            [next(given) if isinstance(v, torch.Tensor) else v for v in flat], spec)
+        return info(first, *args, **kwargs)
+
+    return [v for v in flat if isinstance(v, torch.Tensor)], run
+
+
+def _exported(run: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Any:
+    """The same, exported and decomposed."""
+    with torch.no_grad():
+        return torch.export.export(_Module(run), tuple(tensors), strict=False).run_decompositions().module()
+
+
+class _Module(torch.nn.Module):
+    def __init__(self, run: Callable[..., Any]) -> None:
+        super().__init__()
+        self.run = run
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        return self.run(*tensors)
 
 
 # --- trying ----------------------------------------------------------------------------------------------------------

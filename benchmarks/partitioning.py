@@ -4,7 +4,8 @@ Each side runs in a process of its own, turn by turn, and reports CPU seconds (t
 peak of its memory grew. The floor is one plain pass over the graph that reads target, inputs, dtype and shape. `ours`
 is the whole of `partition()`: facts, matching, merging, settling, tags. The `capability` sides are
 `CapabilityBasedPartitioner.propose_partitions` alone, given the nodes that ours claimed. `inductor` and `subgraph` are
-matchers that get the 30 patterns and find the same matches (which is checked); `ours, matching alone` is beside them.
+matchers that get the 30 patterns and find the same matches (which is checked); `ours, matching alone`
+and `ours, the same patterns` are beside them.
 `xnnpack` is ExecuTorch's `XnnpackPartitioner.partition` on an Edge program, `ours edge` ours on that; `tvm` is Relax'
 `FuseOpsByPattern` in a Python of its own (`--tvm`). With `--rows FILE` every row is kept as it comes, and a run that
 was broken off goes on.
@@ -78,6 +79,19 @@ def _matching(module: GraphModule) -> Callable[[], int]:
     return run
 
 
+def _same_patterns(module: GraphModule) -> Callable[[], int]:
+    """What other matchers do and no more: facts, and the matches of the 30 patterns without requirements, as names."""
+    from benchmarks.matchers import our_matches, several
+
+    bare = several(rules())
+
+    def run() -> int:
+        with collector_paused():
+            return len(our_matches(module, bare))
+
+    return run
+
+
 def _capability(module: GraphModule, *, connected: bool) -> Callable[[], int]:
     supported = claimed(module)
     support = create_op_support(lambda _, node: node in supported)
@@ -102,6 +116,7 @@ SIDES: Mapping[str, Callable[[GraphModule], Callable[[], int]]] = {
     "ours": _ours,
     "ours, 1,000 rules more": lambda module: _ours(module, ABSENT),
     "ours, matching alone": _matching,
+    "ours, the same patterns": _same_patterns,
     "capability": lambda module: _capability(module, connected=False),
     "capability connected": lambda module: _capability(module, connected=True),
     "inductor": lambda module: _matcher(module, "inductor_matches"),
@@ -110,7 +125,7 @@ SIDES: Mapping[str, Callable[[GraphModule], Callable[[], int]]] = {
 """What is measured, by name: each prepares and gives what is timed, which counts partitions, matches or nodes."""
 
 EDGE = ("ours edge", "xnnpack")
-QUICK = ("ours", "ours, 1,000 rules more", "ours, matching alone", "ours edge")
+QUICK = ("ours", "ours, 1,000 rules more", "ours, matching alone", "ours, the same patterns", "ours edge")
 """Sides that are run several times in a turn, the plain pass each time before."""
 
 
@@ -130,6 +145,7 @@ def plan(sizes: list[int], largest: int, matching: list[int], edge: list[int], g
                 yield {"graph": kind, "size": size, "side": "capability connected"}
             if kind == "quantized" and size in matching:
                 yield {"graph": kind, "size": size, "side": "ours, matching alone"}
+                yield {"graph": kind, "size": size, "side": "ours, the same patterns"}
                 yield {"graph": kind, "size": size, "side": "inductor"}
                 yield {"graph": kind, "size": size, "side": "subgraph"}
     for size in edge:
