@@ -26,6 +26,7 @@ from apportion.engine.settle import Border, Group
 from apportion.engine.sources import Rules, load_all
 from apportion.engine.tag import clear_tags, foreign_groups, foreign_tag, tag_name, tagged, write_tags
 from apportion.engine.wishes import Wishes, choose_rules
+from apportion.grammar.diagnostics import nearest
 
 __all__ = ["Deciding", "Part", "Run", "check_strict", "partition"]
 
@@ -69,12 +70,12 @@ def partition(
         wishes: dict[str, Any] = {"exclude": exclude, "only": only}
         wishes |= {"with_rules": with_rules, "without_rules": without_rules}
         mixed = partition_mixed(program, rules, lambda one, files: partition(
-            one, files, options=options, compile_specs=compile_specs, **wishes))
+            one, files, options=options, compile_specs=_own_specs(compile_specs, load_all(files)), **wishes))
         if strict:
             check_strict(mixed.report)
         return mixed
-    _check_specs(compile_specs)
     sets = choose_rules(load_all(rules, options), with_rules, without_rules)
+    _check_specs(compile_specs, sets)
     run = Run(sets, Wishes.of(exclude, only), compile_specs, several=isinstance(program, Mapping))
     with collector_paused():
         for method, one in methods_of(program):
@@ -90,8 +91,21 @@ def partition(
     return result
 
 
-def _check_specs(given: SpecArgument) -> None:
-    """Raise OptionError for what is neither a sequence of compile specs nor such sequences by backend id."""
+def _own_specs(given: SpecArgument, sets: Sequence[RuleSet]) -> SpecArgument:
+    """Of compile specs by backend id those of these files."""
+    if not isinstance(given, Mapping):
+        return given
+    return {backend: specs for backend, specs in given.items() if any(backend == one.backend_id for one in sets)}
+
+
+def _check_specs(given: SpecArgument, sets: Sequence[RuleSet]) -> None:
+    """Raise OptionError for what is neither a sequence of compile specs nor such sequences by the ids of `sets`."""
+    backends = list(dict.fromkeys(rules.backend_id for rules in sets))
+    for backend in given if isinstance(given, Mapping) else ():
+        if backend not in backends:
+            near = nearest(str(backend), backends)
+            hint = f"did you mean `{near[0]}`?" if near else f"the rules are of {', '.join(backends)}"
+            raise OptionError(f"compile_specs for `{backend}`, which none of the rules is about; {hint}")
     for specs in given.values() if isinstance(given, Mapping) else [given or ()]:
         if not isinstance(specs, Sequence) or not all(hasattr(one, "key") and hasattr(one, "value") for one in specs):
             raise OptionError(f"compile_specs are a sequence of CompileSpec, or such by backend id, not {given!r}")
@@ -193,13 +207,11 @@ class Run:
     def finish(self, program: Any) -> PartitionResult:
         """The result over all methods."""
         coverage = []
-        for rules in self.sets:
-            nodes = self.nodes.get(rules.backend_id, [])
-            parts = [p for p in self.partitions if p.spec.backend_id == rules.backend_id]
+        for backend in dict.fromkeys(rules.backend_id for rules in self.sets):
+            nodes = self.nodes.get(backend, [])
+            parts = [p for p in self.partitions if p.spec.backend_id == backend]
             coverage.append(
-                BackendCoverage(
-                    rules.backend_id, len(nodes), self.total, len(parts), tuple(nodes), partial(_traffic, parts)
-                )
+                BackendCoverage(backend, len(nodes), self.total, len(parts), tuple(nodes), partial(_traffic, parts))
             )
         report = Report(
             tuple(coverage),
@@ -396,4 +408,4 @@ def _unnamed(
         for rule in rules.rules:
             if op in rule.pattern.mentioned:
                 return inner_only(rule, rules.backend_id, node, at)
-    return Attempt(Cause.NO_RULE, (0, 0), detail=op, backend=" or ".join(rules.backend_id for rules in sets))
+    return Attempt(Cause.NO_RULE, (0, 0), detail=op, backend=" or ".join(dict.fromkeys(r.backend_id for r in sets)))

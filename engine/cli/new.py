@@ -26,14 +26,16 @@ __all__ = ["command"]
 @click.option("--force", is_flag=True, help="Overwrite FILE if it is there.")
 def command(file: str, model: str, backend: str | None, imports: tuple[str, ...], decompose: bool,
             force: bool) -> int:
-    """Write FILE: one rule for each op of the program, with the dtypes, ranks and arguments seen there.
+    """Write FILE (`-`: show it): one rule for each op of the program, with the dtypes, ranks and arguments seen there.
 
     As it is written, the file loads and claims what the program uses; the work is to replace what was seen by what
     the datasheet says.
     """
     target = Path(file)
-    files.refuse_targets({"FILE": file}, [model])
-    if target.exists() and not force:
+    to_console = file == "-"
+    if not to_console:
+        files.refuse_targets({"FILE": file}, [model])
+    if not to_console and target.exists() and not force:
         raise console.CommandError(f"{file}: is there already; --force overwrites it")
     if backend is not None and (not backend.strip() or not backend.isprintable() or set(backend) & set('"\\')):
         raise console.CommandError(f"--backend {backend!r}: an id has printable characters, and no quote or backslash")
@@ -45,6 +47,9 @@ def command(file: str, model: str, backend: str | None, imports: tuple[str, ...]
         found = survey(ProgramFacts.of(program))
     text = skeleton(backend or _identifier(target.stem), Path(model).name, found)
     engine.parse_rules(text, name=file)  # what is written must load: a mistake here is ours, and is said
+    if to_console:
+        click.echo(text, nl=False)
+        return 0
     files.write_text(target, text)
     console.show(f"{file}: {len(found)} ops of {Path(model).name}, one rule each; next: apportion check {file}")
     return 0

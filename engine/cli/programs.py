@@ -53,6 +53,10 @@ def load_program(path: str) -> ExportedProgram:
     return _loaded(path)
 
 
+_OF_PROGRAMS = frozenset({"archive_format", "serialized_exported_program.json"})
+"""Files of which any exported program has one."""
+
+
 class _MissingOp(CommandError):
     """The program uses an op that nothing has registered."""
 
@@ -88,6 +92,10 @@ def _refuse_what_is_no_archive(path: Path) -> None:
         raise CommandError(f"{path}: is not a .pt2 file (torch.export.save writes them)")
     if not zipfile.is_zipfile(path):
         raise CommandError(f"{path}: is cut off or damaged; write it again with torch.export.save")
+    inside = {name.rpartition("/")[2] for name in zipfile.ZipFile(path).namelist()}
+    if "data.pkl" in inside and inside.isdisjoint(_OF_PROGRAMS):
+        raise CommandError(f"{path}: has what torch.save wrote (weights, or a module), not a program; write one with "
+                           f"torch.export.save(torch.export.export(model, inputs), path)")
 
 
 def _cause(problem: Exception, log: list[str]) -> str:

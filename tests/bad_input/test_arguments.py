@@ -132,9 +132,15 @@ CASES: list[tuple[str, Callable[[], object], type[Exception], str]] = [
     ),
     (
         "compile specs of a backend that are none",
-        lambda: engine.partition(program(), relu(), compile_specs={"A": 3}),  # type: ignore[dict-item]
+        lambda: engine.partition(program(), relu(), compile_specs={"Test": 3}),  # type: ignore[dict-item]
         engine.OptionError,
-        "compile_specs are a sequence of CompileSpec, or such by backend id, not {'A': 3}",
+        "compile_specs are a sequence of CompileSpec, or such by backend id, not {'Test': 3}",
+    ),
+    (
+        "compile specs of another backend",
+        lambda: engine.partition(program(), relu(), compile_specs={"Tast": []}),
+        engine.OptionError,
+        "compile_specs for `Tast`, which none of the rules is about; did you mean `Test`?",
     ),
 ]
 
@@ -153,6 +159,11 @@ def test_a_value_that_an_option_cannot_take(name: str, value: object) -> None:
     with pytest.raises(engine.OptionError) as raised:
         engine.partition(program(), relu(), options={name: value})
     assert str(raised.value).startswith(f"option {name} is a ")
+
+
+def test_rules_given_twice_are_one_backend() -> None:
+    report = engine.partition(program(), [relu(), relu()]).report
+    assert [one.backend_id for one in report.coverage] == ["Test"]
 
 
 def test_rules_that_are_not_there() -> None:

@@ -18,7 +18,7 @@ BAD_PROGRAMS = {
     "cut.pt2": "is cut off or damaged",
     "hole.pt2": "can't read this file",
     "other.pt2": "can't read this file",
-    "state.pt2": "can't read this file",
+    "state.pt2": "has what torch.save wrote (weights, or a module), not a program",
 }
 
 

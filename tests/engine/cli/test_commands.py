@@ -141,6 +141,8 @@ def test_new_writes_a_file_that_claims_the_model(apportion, model: Path, tmp_pat
     again = apportion("new", target, "--from", model)
     assert again.status == 2 and "--force" in again.err
     assert apportion("new", target, "--from", model, "--force").status == 0
+    shown = apportion("new", "-", "--from", model, "--backend", "MyNpu")
+    assert shown.status == 0 and shown.out == target.read_text()
 
 
 class Odd(torch.nn.Module):
