@@ -16,7 +16,7 @@ from apportion import engine
 from tests.agreement.models import MODELS, exported, missing_libraries
 from tests.properties.harness import CLEAN, Outcome, a_program, graphs_of, pairs_of, snapshot, tags_in
 from tests.properties.rules_text import draw_rules
-from tests.properties.test_guarantees import CHECKS, as_plain
+from tests.properties.test_guarantees import CHECKS, as_plain, claimed_by_half, connected_never_more
 
 
 @frozen(eq=False)
@@ -154,6 +154,22 @@ def test_real_models(name: str, many: int) -> None:
     pairs = pairs_of(made.program)
     for seed in range(many):
         judge(program, made.program, (draw_rules(seed, pairs), xnnpack))
+
+
+@pytest.mark.parametrize("name, many", [
+    *(pytest.param(name, 3, id=f"{name}-3") for name in SMALL),
+    *(pytest.param(name, 10, id=f"{name}-10", marks=pytest.mark.full) for name in MODELS),
+])
+def test_connected_partitions_are_few(name: str, many: int) -> None:
+    """Never more than the peer that fuses connected nodes, wherever its partitions can run one after another."""
+    absent = missing_libraries(name)
+    if absent:
+        pytest.skip(f"{name} needs {', '.join(absent)}")
+    program = exported(name).program
+    ops = sorted({str(node.target).removeprefix("aten.") for node in program.graph.nodes
+                  if str(node.target).startswith("aten.")})
+    compared = [connected_never_more(program, *claimed_by_half(program, seed, "adjacent", ops)) for seed in range(many)]
+    assert any(compared)
 
 
 # --- several methods ----------------------------------------------------------------------------------------------
