@@ -16,6 +16,7 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -197,8 +198,8 @@ def _more_calls() -> list[tuple[Any, ...]]:
         *((op.Scalar, n, 3) for op in (aten.bitwise_and, aten.bitwise_or, aten.bitwise_xor)),
         *((op.Scalar, n > 3, True) for op in (aten.bitwise_and, aten.bitwise_or, aten.bitwise_xor)),
         (aten.col2im.default, torch.randn(1, 8, 9), [4, 4], [2, 2], [1, 1], [0, 0], [1, 1]),
-        (aten.div.Scalar_mode, x, 0.3, "floor"), (aten.div.Scalar_mode, x, 0.3, "trunc"),
-        (aten.div.Scalar_mode, n, 3, "floor"), (aten.div.Scalar_mode, n, 3, "trunc"),
+        *((partial(aten.div.Scalar_mode, rounding_mode=mode), *args)
+          for mode in ("floor", "trunc") for args in ((x, 0.3), (n, 3))),
         (aten.fmod.Scalar, x, 0.7), (aten.fmod.Scalar, n - 5, 3), (aten.pow.Scalar, 2.0, x), (aten.pow.Scalar, 2, n),
         (aten.reflection_pad3d.default, volume, [1, 2, 1, 1, 2, 0]),
         (aten.replication_pad3d.default, volume, [1, 2, 1, 1, 2, 0]),
