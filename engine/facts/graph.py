@@ -107,7 +107,7 @@ class GraphFacts:
         except KeyError:
             found: Any = self.module
             for part in target.split("."):
-                found = getattr(found, part, None)
+                found = _held(found, part)
             self._attributes[target] = found
             return found
 
@@ -241,3 +241,12 @@ class GraphFacts:
         from apportion.engine.facts.kinds import frozen_values
 
         return frozen_values(self)
+
+
+def _held(owner: Any, name: str) -> Any:
+    """What a module or another object has under a name, None where nothing is. The way of `nn.Module` is long."""
+    if isinstance(owner, torch.nn.Module):
+        for held in (owner._parameters, owner._buffers, owner._modules):
+            if name in held:
+                return held[name]
+    return getattr(owner, name, None)

@@ -124,13 +124,17 @@ class ProgramFacts:
         return "user"
 
     def _attribute_kind(self, value: Value) -> str:
-        found = value.graph.attribute(str(value.fx.target))
+        target = str(value.fx.target)
+        owner_path, _, name = target.rpartition(".")
+        owner = value.graph.attribute(owner_path) if owner_path else value.graph.module
+        if isinstance(owner, torch.nn.Module):
+            if name in owner._parameters:
+                return "parameter"
+            if name in owner._buffers:
+                return "buffer"
+        found = value.graph.attribute(target)
         if isinstance(found, torch.nn.Parameter):
             return "parameter"
-        owner_path, _, name = str(value.fx.target).rpartition(".")
-        owner = value.graph.attribute(owner_path) if owner_path else value.graph.module
-        if isinstance(owner, torch.nn.Module) and name in owner._buffers:
-            return "buffer"
         return "other" if isinstance(found, torch.nn.Module) else "constant"
 
     def is_written(self, value: Value) -> bool:
