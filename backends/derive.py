@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import click
 import torch
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
@@ -57,16 +57,17 @@ class Engine:
 
 @frozen(eq=False)
 class Call:
-    """A call of an op with real values."""
+    """A call of an op with real values; perhaps only for the first of its results."""
 
     op: OpOverload
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+    only_first: bool = False
 
     def __str__(self) -> str:
         tensors = pytree.tree_map_only(torch.Tensor, lambda t: f"{str(t.dtype)[6:]}{list(t.shape)}", self.args)
         named = "".join(f", {key}={value}" for key, value in self.kwargs.items() if value is not None)
-        return f"{self.op}({', '.join(map(str, tensors))}{named})"
+        return f"{self.op}({', '.join(map(str, tensors))}{named}){'[0]' if self.only_first else ''}"
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -83,7 +84,8 @@ class Call:
         given = iter(tensors)
         flat, spec = pytree.tree_flatten((self.args, dict(self.kwargs)))
         args, kwargs = pytree.tree_unflatten([next(given) if isinstance(v, torch.Tensor) else v for v in flat], spec)
-        return pytree.tree_leaves(self.op(*args, **kwargs))
+        found = pytree.tree_leaves(self.op(*args, **kwargs))
+        return found[:1] if self.only_first else found
 
 
 @define
@@ -165,8 +167,8 @@ def _is_small(values: Any) -> bool:
 def calls_of(wanted: set[str], most: int = 3) -> dict[tuple[str, tuple[str, ...]], list[Call]]:
     """Calls of ops by name and types, at most `most` of each, as PyTorch's samples for its own tests make them.
 
-    Ops that none of these calls (PyTorch has a kernel of its own for what they are a part of) are called as the samples
-    of `torch.nn.functional` call them once they are exported and decomposed, and the last few as `_more_calls` does.
+    Ops that none of these calls (PyTorch has a kernel of its own for what they are a part of) are called as
+    `_more_calls` does.
     """
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -177,11 +179,8 @@ def calls_of(wanted: set[str], most: int = 3) -> dict[tuple[str, tuple[str, ...]
         for info in op_db:
             for dtype in _DTYPES:
                 if dtype in info.supported_dtypes("cpu"):
-                    _run_samples(info, dtype, record, 8)
+                    _run_samples(info, dtype, record)
         rest = _Record(wanted - {name for name, _ in record.calls}, most)
-        for info in op_db if rest.wanted else ():
-            if info.name.startswith("nn.functional."):
-                _run_samples(info, torch.float32, rest, 4, _exported)
         with rest:
             for op, *args in _more_calls():
                 op(*args)
@@ -193,7 +192,12 @@ def _more_calls() -> list[tuple[Any, ...]]:
     aten = torch.ops.aten
     x, image, volume = torch.randn(2, 3, 4), torch.randn(1, 2, 4, 4), torch.randn(1, 2, 4, 4, 4)
     n, index = torch.arange(24).reshape(2, 3, 4), torch.tensor([[[0, 1, 1, 0]]])
+    ones = torch.ones(2)
     return [
+        (aten._native_batch_norm_legit_no_training.default, image, ones, ones, ones, ones * 0.5, 0.1, 1e-5),
+        (aten._native_batch_norm_legit_no_training.default, image, None, None, ones, ones * 0.5, 0.1, 1e-3),
+        (aten.slice_scatter.default, x, x[:, :1], 1, 1, 2), (aten.slice_scatter.default, n, n[..., :2], 2, 0, 4, 2),
+        (aten.gt.Scalar, x, 0.1), (aten.gt.Scalar, n, 3),
         (aten.avg_pool1d.default, x, [2]), (aten.avg_pool1d.default, x, [3], [2], [1], True, False),
         *((op.Scalar, n, 3) for op in (aten.bitwise_and, aten.bitwise_or, aten.bitwise_xor)),
         *((op.Scalar, n > 3, True) for op in (aten.bitwise_and, aten.bitwise_or, aten.bitwise_xor)),
@@ -211,50 +215,15 @@ def _more_calls() -> list[tuple[Any, ...]]:
     ]
 
 
-def _run_samples(
-    info: Any, dtype: torch.dtype, record: _Record, most: int, prepared: Callable[[Any, Any], Any] = lambda run, _: run
-) -> None:
-    samples = info.sample_inputs("cpu", dtype, requires_grad=False)
-    while most > 0:
-        most -= 1
-        try:
-            sample = next(samples)
-            tensors, run = _of_tensors(info, sample)
-            ready = prepared(run, tensors)
+def _run_samples(info: Any, dtype: torch.dtype, record: _Record) -> None:
+    try:
+        for number, sample in enumerate(info.sample_inputs("cpu", dtype, requires_grad=False)):
+            if number >= 8:
+                return
             with record, torch.no_grad():
-                ready(*tensors)
-        except StopIteration:
-            return
-        except Exception:  # a sample that PyTorch itself refuses is no call
-            continue
-
-
-def _of_tensors(info: Any, sample: Any) -> tuple[list[torch.Tensor], Callable[..., Any]]:
-    """The tensors of a sample, and what it calls as a function of them."""
-    flat, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
-
-    def run(*tensors: torch.Tensor) -> Any:
-        given = iter(tensors)
-        first, args, kwargs = pytree.tree_unflatten(
-            [next(given) if isinstance(v, torch.Tensor) else v for v in flat], spec)
-        return info(first, *args, **kwargs)
-
-    return [v for v in flat if isinstance(v, torch.Tensor)], run
-
-
-def _exported(run: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Any:
-    """The same, exported and decomposed."""
-    with torch.no_grad():
-        return torch.export.export(_Module(run), tuple(tensors), strict=False).run_decompositions().module()
-
-
-class _Module(torch.nn.Module):
-    def __init__(self, run: Callable[..., Any]) -> None:
-        super().__init__()
-        self.run = run
-
-    def forward(self, *tensors: torch.Tensor) -> Any:
-        return self.run(*tensors)
+                info(sample.input, *sample.args, **sample.kwargs)
+    except Exception:  # a sample that PyTorch itself refuses is no call
+        return
 
 
 # --- trying ----------------------------------------------------------------------------------------------------------
@@ -306,12 +275,13 @@ def try_all(engine: str, only: Iterable[str] = (), most: int = 3) -> dict[str, T
 
 
 def tried(engine: str, calls: Iterable[Call]) -> dict[str, Tried]:
-    """The outcome for the ops of these calls, by name.
+    """The outcome for the ops of these calls, by name; of several results all are wanted, then the first alone.
 
     Calls that the part of the rules file written by hand refuses are left out: nobody promises them.
     """
     by_op: dict[str, Tried] = {}
-    known = list(calls)
+    given = list(calls)
+    known = [*given, *(evolve(one, only_first=True) for one in given if len(one.op._schema.returns) > 1)]
     wide = _without_derived(engine, {str(call.op) for call in known})
     for call in sorted(known, key=lambda one: (str(one.op), one.dtypes)):
         outcome = by_op.setdefault(str(call.op), Tried())
