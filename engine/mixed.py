@@ -24,7 +24,7 @@ from apportion.engine.programs import methods_of
 from apportion.engine.report import BackendCoverage, NodeReason, Report, Traffic
 from apportion.engine.result import DelegationSpec, Partition, PartitionResult
 from apportion.engine.sources import as_list
-from apportion.engine.tag import TAG, foreign_groups
+from apportion.engine.tag import TAG, foreign_groups, tagged
 
 __all__ = ["Held", "has_partitioners", "held_by_partitioners", "is_partitioner", "partition_mixed", "rules_alone"]
 
@@ -191,7 +191,7 @@ def _cyclic(graph: GraphFacts, wanted: Mapping[fx.Node, str], lost: set[str]) ->
             groups.setdefault(tag, []).append(call.position)
     names = list(groups)
     flow = flow_of(graph)
-    found = interleaved(flow, [Unit(tuple(groups[name])) for name in names], foreign_groups(graph, flow))
+    found = interleaved(flow, [Unit(tuple(groups[name])) for name in names], foreign_groups(tagged(graph), flow))
     return {names[index] for index in found}
 
 

@@ -17,6 +17,7 @@ from apportion.engine.compile.rulesets import CompiledRule, RuleSet
 from apportion.engine.errors import OptionError, StrictError
 from apportion.engine.facts import GraphFacts, ProgramFacts, Value
 from apportion.engine.mixed import has_partitioners, partition_mixed
+from apportion.engine.ops import Op
 from apportion.engine.order import flow_of
 from apportion.engine.programs import methods_of
 from apportion.engine.reasons import Attempt, Cause, describe, inner_only, show_value
@@ -191,18 +192,22 @@ class Run:
         return [*emitted, *given]
 
     def _account(self, name: str, facts: ProgramFacts, method: Deciding) -> None:
+        prefix = f"{name}." if self.several else ""
         for graph in facts.graphs:
             owners = method.owners(graph)
             self.total += len(graph.calls)
+            named: dict[str, list[str]] = {owner: self.nodes.setdefault(owner, []) for owner in set(owners.values())}
+            claimed: dict[Op | Value, Value] = {}
             for node in graph.calls:
                 owner = owners.get(node)
                 if owner is None:
                     self.ops[_op_name(node)] = False
                     self.left.append((name if self.several else "", node, method))
                 else:
-                    self.ops.setdefault(_op_name(node), True)
-                    label = f"{name}.{node.name}" if self.several else node.name
-                    self.nodes.setdefault(owner, []).append(label)
+                    claimed[node.op or node] = node
+                    named[owner].append(prefix + node.fx.name)
+            for node in claimed.values():
+                self.ops.setdefault(_op_name(node), True)
 
     def finish(self, program: Any) -> PartitionResult:
         """The result over all methods."""
@@ -248,8 +253,9 @@ class Deciding:
         owners = self.owned.setdefault(graph, {})
         if self.wishes.exclude or self.wishes.only:
             self.unwanted.update({node: why for node in graph.calls if (why := self.wishes.refusal(node)) is not None})
-        self.barred.update(self._barred_nodes(graph))
-        fixed: list[list[int]] = foreign_groups(graph, flow)
+        tags = tagged(graph)
+        self.barred.update(self._barred_nodes(graph, tags))
+        fixed: list[list[int]] = foreign_groups(tags, flow)
         for rules in self.sets:
             attempts = self.attempts.fork()
             refused = {**self.barred, **{node: _lost_to(owner) for node, owner in owners.items()}}
@@ -277,12 +283,12 @@ class Deciding:
                     p.group.nodes for p in self.parts if p.graph is inner and p.rules.backend_id == rules.backend_id
                 )
 
-    def _barred_nodes(self, graph: GraphFacts) -> Iterator[tuple[Value, Attempt]]:
-        """The nodes of a graph that no backend may claim, each with the reason."""
+    def _barred_nodes(self, graph: GraphFacts, tags: Sequence[Value]) -> Iterator[tuple[Value, Attempt]]:
+        """The nodes of a graph, some of them with tags, that no backend may claim, each with the reason."""
         for node in graph.higher_order:
             if node.op is not None and node.op.name in _LOWERED_CALLS:
                 yield node, Attempt(Cause.LOWERED, (9, 0), detail=node.op.name)
-        for node in tagged(graph):
+        for node in tags:
             if (foreign := foreign_tag(node.fx)) is not None:
                 yield node, Attempt(Cause.OTHER_PARTITIONER, (9, 0), detail=foreign)
         for node, why in self.unwanted.items():

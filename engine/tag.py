@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import torch
 import torch.fx as fx
@@ -31,10 +32,11 @@ def foreign_tag(node: fx.Node) -> str | None:
     return tag if isinstance(tag, str) and not tag.startswith(_PREFIX) else None
 
 
-def foreign_groups(graph: GraphFacts, flow: Flow) -> list[list[int]]:
-    """The partitions that other partitioners made in a graph, as positions of their nodes; not those that can't run."""
+def foreign_groups(tags: Sequence[Value], flow: Flow) -> list[list[int]]:
+    """The partitions that other partitioners made in a graph, whose nodes with `tags` are given, as positions of their
+    nodes; not those that can't run."""
     groups: dict[str, list[int]] = {}
-    for call in tagged(graph):
+    for call in tags:
         tag = foreign_tag(call.fx)
         if tag is not None:
             groups.setdefault(tag, []).append(call.position)
