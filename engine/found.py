@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from attrs import define, evolve, field, frozen
 
@@ -93,7 +93,7 @@ class Match:
         return tuple([(_found(near, place).node, key) for place, key in self._marks])
 
 
-_Spot = Union[Value, tuple[int, Optional[int]]]
+_Spot = Union[Value, tuple[int, int | None]]
 """Where a value is found: as which of the nodes near, or at which place of its inputs; or the value, if nowhere."""
 
 
