@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
@@ -42,6 +43,8 @@ MAX_STACK = 3000
 
 MAX_GUESSES = 50
 """At how many words a search for the next statement asks whether they are mistyped keywords."""
+
+_WORD = re.compile(r"\w+")
 
 MAX_INSERTED = 4
 """How often something may be put before one token to repair a text."""
@@ -162,8 +165,8 @@ def parse_expression(text: str, name: str = "<expression>") -> tuple[tree.Expr |
 def _sound(run: _Run) -> tuple[tuple[tree.Statement, ...], frozenset[str] | None]:
     """The statements that are whole, each read by itself, and the names that the rest of the text defines."""
     statements: list[tree.Statement] = []
-    lost: set[str] = set()
-    unknown = False
+    lost: set[str] = {word for offset in run.left_out for word in _WORD.findall(_line(run.source.text, offset))}
+    unknown = run.stopped
     for piece in _pieces(run.read):
         start, end = piece[0].span.start, piece[-1].span.end
         found = None
@@ -172,7 +175,7 @@ def _sound(run: _Run) -> tuple[tuple[tree.Statement, ...], frozenset[str] | None
         if found is None or any(check_tree(statement) for statement in found):
             defined = _defined(run.source, piece)
             lost |= defined or set()
-            unknown |= piece[0].type == "USE" or defined is None
+            unknown |= defined is None or _uses(run.source, piece)
         else:
             statements += found
     return tuple(statements), None if unknown else frozenset(lost)
@@ -207,6 +210,8 @@ def _defined(source: Source, piece: list[Lexeme]) -> frozenset[str] | None:
     or second, where the keyword is gone or something else stands in its place. None where the name itself is gone."""
     if piece[0].type in ("DECLARE", "META"):
         return frozenset(lexeme.text for lexeme in piece if lexeme.type == "NAME")
+    if piece[-1].type in DEFINING:
+        return None
     pairs = list(zip([None, *piece], piece, strict=False))
     first = [_starts_line(source, before, after) for before, after in pairs]
     if any(before is not None and before.type in DEFINING and after.type != "NAME"
@@ -219,6 +224,26 @@ def _defined(source: Source, piece: list[Lexeme]) -> frozenset[str] | None:
             before is None or first[at] or before.type in STATEMENTS | {"NAME"}
             or first[at - 1] and before.type not in CLAUSES)
     )
+
+
+def _uses(source: Source, piece: list[Lexeme]) -> bool:
+    """Whether a part of a text with errors holds a `use`, or what is left of one: a string that ends a line which has
+    nothing before it but what may stand in place of the keyword."""
+    if any(lexeme.type == "USE" for lexeme in piece):
+        return True
+    for at, lexeme in enumerate(piece):
+        opener = piece[max(at - 1, 0)]
+        ends_line = at + 1 == len(piece) or _starts_line(source, lexeme, piece[at + 1])
+        if lexeme.type == "STRING" and ends_line and opener.type != "BACKEND" and any(
+                one.span.column == 1 for one in (lexeme, opener)):
+            return True
+    return False
+
+
+def _line(text: str, offset: int) -> str:
+    """The line of a place in a text."""
+    end = text.find("\n", offset)
+    return text[text.rfind("\n", 0, offset) + 1 : len(text) if end < 0 else end]
 
 
 def _starts_line(source: Source, before: Lexeme | None, lexeme: Lexeme) -> bool:
@@ -250,6 +275,7 @@ class _Run:
     left_out: list[int] = field(factory=list)
     odd_quotes: set[int] = field(factory=set)
     read: list[Lexeme] = field(factory=list)
+    stopped: bool = False
     position: int = 0
     inserted: int = 0
 
@@ -260,7 +286,7 @@ class _Run:
         tokens: Iterator[Token] = iter(parser.lexer_thread.lex(parser.parser_state))
         lexed = read_lexemes(self.source, tokens, language.keywords)
         self.lexemes, self.diagnostics = lexed.lexemes, lexed.diagnostics
-        self.read = list(lexed.lexemes)
+        self.read, self.stopped = list(lexed.lexemes), lexed.stopped
         self.odd_quotes = lexed.odd_quotes
         self.left_out = [d.span.start for d in lexed.diagnostics if d.span is not None]
         if lexed.stopped:
