@@ -24,7 +24,8 @@ def _codes(text: str) -> list[str]:
 
 
 def _agree(count: int) -> None:
-    @settings(max_examples=count, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(max_examples=count, deadline=None, derandomize=True, phases=[Phase.generate],
+              suppress_health_check=list(HealthCheck))
     @given(st.sampled_from(TOKENS), st.sampled_from(["", "{", "}", "(", ")", "=", " rule ", "@", '"', "."]))
     def check(token: tuple[int, int], instead: str) -> None:
         start, end = token
