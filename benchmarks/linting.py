@@ -1,12 +1,14 @@
 """How long the linter takes: beside z3 on the same pairs, as rules files grow, on an envelope of a real convolution.
 
     python -m benchmarks.linting                 # all but the shipped files
-    python -m benchmarks.linting --shipped       # every shipped file alone and with each other
+    python -m benchmarks.linting --shipped       # every shipped file alone and with each other, with torch alone
+    python -m benchmarks.linting --shipped --import torchao --import executorch.exir   # with these libraries' ops too
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import itertools
 import random
 import sys
@@ -128,9 +130,12 @@ def timed(text: str, folder: Path) -> str:
     return f"{time.process_time() - started:6.2f} s  {result.summary}"
 
 
-def shipped() -> None:
-    """Every shipped file alone, every two of them, and a witness for each two rules that contend."""
+def shipped(only: list[str]) -> None:
+    """Every shipped file alone, every two of them, and a witness for each two rules that contend; or just those with
+    one of the files of `only`."""
     for names in [(name,) for name in SHIPPED] + list(itertools.combinations(SHIPPED, 2)):
+        if only and not {*only} & {*names}:
+            continue
         started = time.process_time()
         result = lint(list(names))
         say(f"{' + '.join(names):<28}{time.process_time() - started:6.1f} s  {result.errors} errors  "
@@ -150,10 +155,14 @@ def main() -> None:
     """Prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shipped", action="store_true")
+    parser.add_argument("--only", action="append", default=[], metavar="FILE", help="only what has this file in it")
+    parser.add_argument("--import", action="append", default=[], dest="modules", metavar="MODULE")
     parser.add_argument("--pairs", type=int, default=300)
     asked = parser.parse_args()
+    for module in asked.modules:
+        importlib.import_module(module)
     if asked.shipped:
-        shipped()
+        shipped(asked.only)
         return
     with tempfile.TemporaryDirectory() as folder:
         say("convolution envelope  ", timed(envelope(), Path(folder)))
