@@ -11,12 +11,13 @@ import argparse
 import importlib
 import itertools
 import random
+import re
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from apportion.engine.lint import lint
+from apportion.engine.lint import LintResult, lint
 from apportion.engine.lint.model import RuleFile
 from apportion.engine.lint.overlap import examine
 from apportion.engine.load import parse_rules
@@ -131,18 +132,33 @@ def timed(text: str, folder: Path) -> str:
 
 
 def shipped(only: list[str]) -> None:
-    """Every shipped file alone, every two of them, and a witness for each two rules that contend; or just those with
-    one of the files of `only`."""
+    """Two tables in Markdown: what is decided of every shipped file alone and of every two of them, and a witness for
+    each two rules that contend. Of `only`, where it is given, each has one file."""
+    say("| files | disjoint | overlapping | undecided | errors | seconds of CPU |\n|---|---|---|---|---|---|")
+    rows = []
     for names in [(name,) for name in SHIPPED] + list(itertools.combinations(SHIPPED, 2)):
         if only and not {*only} & {*names}:
             continue
         started = time.process_time()
         result = lint(list(names))
-        say(f"{' + '.join(names):<28}{time.process_time() - started:6.1f} s  {result.errors} errors  "
-              f"pairs {dict(result.pairs)}")
-        for finding in result.diagnostics:
-            if finding.code == "A107":
-                say(f"    {finding.message}: {dict(finding.notes)['witness']}")
+        took = time.process_time() - started
+        say(f"| {' + '.join(names)} | {' | '.join(str(result.pairs[k]) for k in ('disjoint', 'overlap', 'undecided'))} "
+            f"| {result.errors} | {took:.1f} |")
+        rows += contention(result)
+    say("\n| wins in this order | also claims it | witness |\n|---|---|---|")
+    say("\n".join(rows))
+
+
+def contention(result: LintResult) -> list[str]:
+    """A row for each two rules of two backends that claim the same node."""
+    shape = re.compile(r"(`\w+` of \w+) and (`\w+` of \w+) both claim this node; (\w+) wins")
+    rows = []
+    for finding in result.diagnostics:
+        if finding.code == "A107" and (match := shape.fullmatch(finding.message)):
+            sides = match.group(1), match.group(2)
+            first, second = sides if sides[0].endswith(match.group(3)) else sides[::-1]
+            rows.append(f"| {first} | {second} | `{dict(finding.notes)['witness']}` |")
+    return rows
 
 
 def say(*parts: object) -> None:
