@@ -170,10 +170,16 @@ def test_what_can_not_be_read(tmp_path: Path) -> None:
     assert result.status() == 2 and len(result.diagnostics) == 2
 
 
+@pytest.mark.parametrize("line", ["# " + "a" * 97 + "\n", "rule r { match y = aten.relu.default(x) }\n", "((((", "\""])
+def test_ten_megabytes_end_with_a_message(tmp_path: Path, line: str) -> None:
+    text = 'backend "A" language 1\n' + line * (10_000_000 // len(line))
+    assert codes(tmp_path / "a.rules", text.encode()) == {"A011"}
+
+
 @pytest.mark.full
-def test_ten_megabytes(tmp_path: Path) -> None:
+def test_a_long_file_is_read(tmp_path: Path) -> None:
     line = "# " + "a" * 97 + "\n"
-    text = 'backend "A" language 1\n' + line * 100_000 + "rule r { match y = aten.relu.default(x) }\n"
+    text = 'backend "A" language 1\n' + line * 40_000 + "rule r { match y = aten.relu.default(x) }\n"
     assert not codes(tmp_path / "a.rules", text.encode())
 
 
