@@ -6,7 +6,7 @@ can be named), it raises `Fork` with the cases to try; the solver splits and rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping
 from typing import Any
 
 from attrs import define, evolve, field
@@ -86,6 +86,7 @@ class Reader:
         self.spent = 0
         self.asserted = asserted
         self.facts: list[Formula] = [] if facts is None else facts
+        self._meanings: dict[Hashable, Any] = {}
 
     def note(self, formula: Formula) -> None:
         """A fact about a path that reading has introduced; it holds whatever becomes of the condition."""
@@ -100,6 +101,12 @@ class Reader:
     def read(self, expr: tree.Expr, env: Environment) -> Any:
         """The term of an expression."""
         return _READERS[type(expr)](self, expr, env)
+
+    def meaning(self, name: Hashable, read: Callable[[], Any]) -> Any:
+        """What a name means, read once: names are made of names, often of one twice."""
+        if name not in self._meanings:
+            self._meanings[name] = read()
+        return self._meanings[name]
 
     def as_condition(self, term: Any, expr: tree.Node | None = None) -> Cond:
         """A term as a condition."""
@@ -280,14 +287,18 @@ def _literal(reader: Reader, expr: tree.Literal, env: Environment) -> Any:
 def _name(reader: Reader, expr: tree.Name, env: Environment) -> Any:
     if expr.id in env.names:
         term = env.names[expr.id]
-        return term(reader) if callable(term) and not isinstance(term, type) else term
+        if callable(term) and not isinstance(term, type):
+            return reader.meaning(term, lambda: term(reader))
+        return term
     entry = env.scope.lookup(expr.id)
     if entry is None:
         return DTYPES.get(expr.id, _of_partition(expr, env))
     if entry.kind == "ops" and entry.compiled is not None:
         return entry.compiled.value
     if entry.declaration is not None and isinstance(entry.declaration, tree.Let):
-        return reader.read(entry.declaration.value, evolve(env, names={}, flags={}))
+        bare = evolve(env, names={}, flags={})
+        value = entry.declaration.value
+        return reader.meaning((id(value), id(env.scope), env.owner, env.rule), lambda: reader.read(value, bare))
     if entry.compiled is not None and entry.compiled.option_only:
         return _frozen(entry.compiled.value)
     return _of_partition(expr, env)
@@ -424,8 +435,9 @@ def _under(reader: Reader, before: list[Formula], expr: tree.Expr, env: Environm
         if narrowed is not box:
             box = narrowed
             used.append(formula)
+    inner = reader if box is reader.box else Reader(reader.skeleton, box, reader.facts, reader.asserted)
     try:
-        return Reader(reader.skeleton, box, reader.facts, reader.asserted).condition(expr, env)
+        return inner.condition(expr, env)
     except Fork as fork:
         outside = [negated(formula) for formula in used]
         raise Fork([*fork.alternatives, *(f for f in outside if not reader.refutes(f))]) from None
@@ -436,9 +448,7 @@ def _narrowed(box: Box, formula: Formula) -> Box:
     if not isinstance(formula, In) or not _is_guard(formula):
         return box
     inner = box.copy()
-    if inner.narrow(formula.var, formula.domain) is None:
-        return box
-    return inner
+    return inner if inner.narrow(formula.var, formula.domain) else box
 
 
 def _is_kind(reader: Reader, expr: tree.IsKind, env: Environment) -> Cond:

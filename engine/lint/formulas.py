@@ -85,6 +85,11 @@ class Poly:
         """The paths in it."""
         return frozenset(v for monomial, _ in self.terms for v in monomial)
 
+    @property
+    def degree(self) -> int:
+        """How many paths its longest monomial multiplies."""
+        return max((len(monomial) for monomial, _ in self.terms), default=0)
+
     def plus(self, other: Poly, factor: float = 1) -> Poly:
         """This and `factor` times the other."""
         terms = dict(self.terms)

@@ -41,6 +41,10 @@ def _result(poly: Poly, whole: bool) -> Any:
     return int(poly.constant) if whole and poly.constant == math.floor(poly.constant) else poly.constant
 
 
+MOST_TERMS = 64
+"""Products of more paths, or of more terms, are not multiplied out: they stay open."""
+
+
 def _blur(name: str, *terms: Any) -> Any:
     if any(isinstance(term, Undefined) for term in terms):
         return UNDEFINED
@@ -70,7 +74,10 @@ def _subtract(reader: Reader, left: Any, right: Any) -> Any:
 
 def _multiply(reader: Reader, left: Any, right: Any) -> Any:
     found = _pair(left, right)
-    return _blur("*", left, right) if found is None else _result(found[0].poly.times(found[1].poly), _whole(*found))
+    if found is None or len(found[0].poly.terms) * len(found[1].poly.terms) > MOST_TERMS or (
+            found[0].poly.degree + found[1].poly.degree > MOST_TERMS):
+        return _blur("*", left, right)
+    return _result(found[0].poly.times(found[1].poly), _whole(*found))
 
 
 def _whole(one: Num, two: Num) -> bool:

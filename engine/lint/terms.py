@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -61,11 +62,21 @@ class Cond:
     false: Formula
 
 
+_LONGEST_KEY = 2_000
+
+
+def _short(text: str) -> str:
+    """A text over places, or where it is very long its start and a digest: names made of names double it each time."""
+    if len(text) <= _LONGEST_KEY:
+        return text
+    return f"{text[:80]}… {hashlib.sha256(text.encode()).hexdigest()}"
+
+
 @frozen
 class Blur:
     """A value that can't be expressed; `key` is its text over places."""
 
-    key: str
+    key: str = field(converter=_short)
     variables: frozenset[str] = frozenset()
     reason: str = field(default="fragment", eq=False)
     name: str = field(default="", eq=False)

@@ -176,6 +176,19 @@ def test_ten_megabytes_end_with_a_message(tmp_path: Path, line: str) -> None:
     assert codes(tmp_path / "a.rules", text.encode()) == {"A011"}
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("first, operator", [
+    ("x.rank == 3", "and"), ("x.shape[-1] % 3 == x.rank", "or"), ("x.stride[0] == 3", "or"),
+    ("x.rank", "+"), ("x.shape[-1]", "+"), ("x.rank", "*"), ("x.shape[0]", "*"), ("x.shape[0] % x.shape[1]", "*"),
+])
+def test_names_made_of_names_are_read_once(first: str, operator: str) -> None:
+    """Written out, the last of them is two to the power of forty times as long."""
+    names = "".join(f" let n{i} = n{i - 1} {operator} n{i - 1}" for i in range(1, 41))
+    last = "n40" if operator in ("and", "or") else "n40 > 3"
+    file = models(RELU, *(f"let n0 = {first}{names} require {asks}" for asks in (last, f"not ({last})")))
+    assert examine(*file.models).kind == "disjoint"
+
+
 @pytest.mark.full
 def test_a_long_file_is_read(tmp_path: Path) -> None:
     line = "# " + "a" * 97 + "\n"
