@@ -21,9 +21,10 @@ from apportion.engine.candidates import Attempts, Matcher
 from apportion.engine.compile import patterns as p
 from apportion.engine.facts import ProgramFacts
 
-__all__ = ["Tree", "inductor_matches", "our_matches", "subgraph_matches", "trees"]
+__all__ = ["Tree", "inductor_matches", "named", "our_matches", "several", "subgraph_matches", "trees"]
 
-Matches = set[frozenset[str]]
+Matches = set[frozenset[Any]]
+"""The nodes of each match: ours are values of the engine, theirs nodes of the graph; `named` makes them comparable."""
 
 _QUANTIZATION = frozenset({
     "quantized_decomposed.quantize_per_tensor.default", "quantized_decomposed.dequantize_per_tensor.default",
@@ -117,19 +118,22 @@ def _overload(op: str) -> Any:
 # --- the three matchers ----------------------------------------------------------------------------------------
 
 
-def our_matches(module: GraphModule, rules: RuleSet) -> Matches:
-    """The nodes of each match of several nodes, of all variants, by ours without requirements."""
+def our_matches(module: GraphModule, patterns: RuleSet) -> Matches:
+    """The nodes of each match of several nodes, of all variants, by ours; `patterns` are what `several` gives."""
     graph = ProgramFacts.of(module).main
-    matcher = Matcher(several(rules), graph, lambda node: None, Attempts(), lambda node, rule: None)
+    matcher = Matcher(patterns, graph, lambda node: None, Attempts(), lambda node, rule: None)
     found: Matches = set()
-    everyone = [one for candidate in matcher.candidates() for one in (candidate, *candidate.heirs)]
-    for candidate in everyone:
-        going = True
-        while going:
-            if len(candidate.claimed) > 1:
-                found.add(frozenset(node.name for node in candidate.claimed))
-            going = candidate.advance()
-    return found
+    for candidate in matcher.candidates():
+        found.update(frozenset(heir.claimed) for heir in candidate.heirs)  # these have no other variant
+        found.add(frozenset(candidate.claimed))
+        while not candidate.is_last and candidate.advance():
+            found.add(frozenset(candidate.claimed))
+    return {match for match in found if len(match) > 1}
+
+
+def named(matches: Matches) -> Matches:
+    """The matches by the names of their nodes."""
+    return {frozenset(node.name for node in match) for match in matches}
 
 
 def inductor_matches(module: GraphModule, patterns: Sequence[Tree]) -> Callable[[], Matches]:
@@ -147,7 +151,7 @@ def inductor_matches(module: GraphModule, patterns: Sequence[Tree]) -> Callable[
     def run() -> Matches:
         found.clear()
         registered.apply(module.graph)
-        return {frozenset(node.name for node in nodes if node.op == "call_function") for nodes in found}
+        return {frozenset(node for node in nodes if node.op == "call_function") for nodes in found}
 
     return run
 
@@ -169,7 +173,7 @@ def subgraph_matches(module: GraphModule, patterns: Sequence[Tree]) -> Callable[
 
     def run() -> Matches:
         return {
-            frozenset(node.name for node in found.nodes_map.values() if isinstance(node, Node)
+            frozenset(node for node in found.nodes_map.values() if isinstance(node, Node)
                       and node.op == "call_function" and node not in found.placeholder_nodes)
             for matcher in matchers
             for found in matcher.match(module.graph)

@@ -105,7 +105,7 @@ def _matcher(module: GraphModule, which: str) -> Callable[[], int]:
 
     patterns = matchers.trees(rules(), matchers.argument_counts(module))
     peer = getattr(matchers, which)(module, patterns)
-    ours, theirs = matchers.our_matches(module, rules()), peer()
+    ours, theirs = matchers.named(matchers.our_matches(module, matchers.several(rules()))), matchers.named(peer())
     if ours != theirs:
         raise RuntimeError(f"{which} finds {len(theirs)} matches, ours {len(ours)}, in common {len(ours & theirs)}")
     return lambda: len(peer())

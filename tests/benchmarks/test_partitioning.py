@@ -35,9 +35,10 @@ def test_there_are_50_rules_and_30_patterns_of_several_nodes() -> None:
 def test_all_matchers_find_the_same() -> None:
     module = make("quantized", 100)
     patterns = matchers.trees(rules(), matchers.argument_counts(module))
-    found = matchers.our_matches(module, rules())
+    found = matchers.named(matchers.our_matches(module, matchers.several(rules())))
     assert len(patterns) > 30 and len({len(nodes) for nodes in found}) == 4
-    assert found == matchers.inductor_matches(module, patterns)() == matchers.subgraph_matches(module, patterns)()
+    theirs = [getattr(matchers, side)(module, patterns)() for side in ("inductor_matches", "subgraph_matches")]
+    assert [matchers.named(matches) for matches in theirs] == [found, found]
 
 
 def test_a_graph_is_as_large_as_asked_for() -> None:
