@@ -7,7 +7,7 @@ refers to the recording: `near` are the nodes that the rule looked into there, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Union
 
 from attrs import define, evolve, field, frozen
@@ -39,7 +39,7 @@ class Match:
     emits: Emits
     near: Near = ()
     _like: Match | None = None
-    _spots: tuple[int, ...] | None = None
+    _pick: Callable[[Near], tuple[Value, ...]] | None = None
     _taken: tuple[_Spot, ...] | None = None
     _marks: tuple[tuple[_Spot, str], ...] | None = None
 
@@ -57,12 +57,11 @@ class Match:
         """The nodes that it would claim at nodes like those here, in graph order."""
         if len(near) == 1:
             return near
-        spots = self._spots
-        if spots is None:
-            spots = self._spots = tuple(map(self.near.index, self.claimed))
-        if len(spots) == 1:
-            return (near[spots[0]],)
-        return tuple(sorted([near[spot] for spot in spots], key=_position))
+        if len(self.claimed) == 1:
+            return (near[self.near.index(self.claimed[0])],)
+        if self._pick is None:
+            self._pick = itemgetter(*map(self.near.index, self.claimed))
+        return tuple(sorted(self._pick(near), key=_position))
 
     def at(self, near: Near, claimed: tuple[Value, ...]) -> Match:
         """The same match at nodes like those here."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -47,7 +47,7 @@ class GraphFacts:
         self.by_node: dict[fx.Node, Value] = {}
         self._attributes: dict[str, Any] = {}
         self._operands: dict[Value, list[Value | None]] = {}
-        self.calls: tuple[Value, ...] = tuple(self._build())
+        self.calls: tuple[Value, ...] = self._build()
 
     @property
     def nodes(self) -> tuple[Value, ...]:
@@ -57,9 +57,9 @@ class GraphFacts:
     def __repr__(self) -> str:
         return f"GraphFacts({self.path!r}, {len(self.calls)} calls)"
 
-    def _build(self) -> Iterator[Value]:
+    def _build(self) -> tuple[Value, ...]:
         by_node = self.by_node
-        position = 0
+        calls: list[Value] = []
         for node in self.module.graph.nodes:
             kind = node.op
             if kind == "call_function" or kind == "call_method" or kind == "call_module":
@@ -68,12 +68,11 @@ class GraphFacts:
                     if element is not None:
                         by_node[node] = element
                         continue
-                value = by_node[node] = Value(self, node, position)
+                value = by_node[node] = Value(self, node, len(calls))
                 value.__dict__["op"] = op = op_of(node)
                 if op is not None and op.style == "higher_order":
                     self.higher_order.append(value)
-                position += 1
-                yield value
+                calls.append(value)
             elif kind == "output":
                 self.output = node
             else:
@@ -82,6 +81,7 @@ class GraphFacts:
                     self.placeholders.append(value)
                 else:
                     self._note_module(node)
+        return tuple(calls)
 
     def _element(self, node: fx.Node) -> Value | None:
         """The output that a `getitem` takes, if its operand is a node with several."""
