@@ -246,6 +246,35 @@ def _linear(node: _Node) -> Iterator[Any]:
     yield _rank(node, "weight", 1, 2)
     yield _rank(node, "input", 1, 64)
     yield from _dtypes(node, "input", "weight", "")
+    sizes = [node.of(name, f"shape[{i}]") for name in ("input", "weight") for i in range(_MOST_RANKS)]
+    yield frozenset(sizes), lambda reader: _features(node, reader)
+
+
+_MOST_RANKS = 6
+
+
+def _features(node: _Node, reader: Reader) -> Formula:
+    """The last dim of the input is that of the weight."""
+    last: list[Poly] = []
+    for name in ("input", "weight"):
+        var = node.of(name, "rank")
+        rank = reader.box.get(var)
+        if not isinstance(rank, Numbers) or not rank.single:
+            few = tuple(In(var, Numbers.point(r)) for r in range(1, _MOST_RANKS + 1) if rank.has(r))
+            return Or((*few, In(var, Numbers.of(_MOST_RANKS + 1, math.inf))))
+        if rank.low > _MOST_RANKS:
+            return TRUE
+        last.append(_path(node.of(name, f"shape[{int(rank.low) - 1}]")))
+    return compared(last[0], "==", last[1])
+
+
+def _embedding(node: _Node) -> Iterator[Any]:
+    """A row of the table for each index."""
+    yield _rank(node, "weight", 2, 2)
+    yield from _dtypes(node, "weight", "")
+    ranks = node.of("", "rank"), node.of("indices", "rank")
+    longer = compared(_path(ranks[0]), "==", _path(ranks[1]).plus(Poly((), 1)))
+    yield frozenset(ranks), lambda reader: longer
 
 
 def _softmax(node: _Node) -> Iterator[Any]:
@@ -350,6 +379,7 @@ _FAMILIES: Mapping[str, Callable[[_Node], Iterator[Any]]] = {
     "bmm": _matrices("self", "mat2", 3),
     "addmm": _matrices("mat1", "mat2", 2, ""),
     "linear": _linear,
+    "embedding": _embedding,
     **dict.fromkeys(_QUANTIZE, _quantize),
     **dict.fromkeys(_DEQUANTIZE, _dequantize),
     "_softmax": _softmax,
