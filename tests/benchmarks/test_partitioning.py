@@ -62,3 +62,11 @@ def test_rows_are_kept_and_a_run_goes_on(
     assert written[:-1] == rows[:-1] and written[-1]["side"] == rows[-1]["side"] and "failed" in written[-1]
     shown = capsys.readouterr().out
     assert "1.00" in shown and "more than 0 s" in shown
+
+
+def test_beside_the_partitioner_of_executorch() -> None:
+    pytest.importorskip("executorch")
+    from benchmarks.partitioning import EDGE, _measure
+
+    ours, theirs = (_measure(side, "edge", 20) for side in EDGE)
+    assert ours["count"] == theirs["count"] == 1 and ours["nodes"] == theirs["nodes"] == 20
