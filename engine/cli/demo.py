@@ -61,7 +61,8 @@ def _lower_and_run(model: torch.nn.Module, program: ExportedProgram, inputs: tup
 
         edge = to_edge_transform_and_lower(program, partitioner=[RulesPartitioner(RULES)])
         binary = edge.to_executorch().buffer
-        method = Runtime.get().load_program(binary).load_method("forward")
+        loaded = Runtime.get().load_program(binary)  # the runtime does not copy: both are kept while it runs
+        method = loaded.load_method("forward")
         if method is None:
             raise console.CommandError("ExecuTorch's runtime found no method forward in what its compiler wrote")
         started = time.perf_counter()

@@ -67,7 +67,8 @@ def execute(lowered: Any, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
     from executorch.runtime import Runtime
 
     buffer = lowered.to_executorch().buffer
-    method = Runtime.get().load_program(buffer).load_method("forward")
+    program = Runtime.get().load_program(buffer)  # the runtime does not copy: both are kept while it runs
+    method = program.load_method("forward")
     return [value.clone() for value in method.execute(list(inputs))]
 
 
