@@ -44,10 +44,10 @@ MAX_STACK = 3000
 MAX_GUESSES = 50
 """At how many words a search for the next statement asks whether they are mistyped keywords."""
 
-_WORD = re.compile(r"\w+")
-
 MAX_INSERTED = 4
 """How often something may be put before one token to repair a text."""
+
+_WORD = re.compile(r"\w+")
 
 
 @frozen
@@ -165,7 +165,8 @@ def parse_expression(text: str, name: str = "<expression>") -> tuple[tree.Expr |
 def _sound(run: _Run) -> tuple[tuple[tree.Statement, ...], frozenset[str] | None]:
     """The statements that are whole, each read by itself, and the names that the rest of the text defines."""
     statements: list[tree.Statement] = []
-    lost: set[str] = {word for offset in run.left_out for word in _WORD.findall(_line(run.source.text, offset))}
+    lines = {run.source.line_column(offset)[0] for offset in run.left_out}
+    lost: set[str] = {word for line in lines for word in _WORD.findall(run.source.line_text(line))}
     unknown = run.stopped
     for piece in _pieces(run.read):
         start, end = piece[0].span.start, piece[-1].span.end
@@ -231,19 +232,15 @@ def _uses(source: Source, piece: list[Lexeme]) -> bool:
     nothing before it but what may stand in place of the keyword."""
     if any(lexeme.type == "USE" for lexeme in piece):
         return True
-    for at, lexeme in enumerate(piece):
-        opener = piece[max(at - 1, 0)]
-        ends_line = at + 1 == len(piece) or _starts_line(source, lexeme, piece[at + 1])
-        if lexeme.type == "STRING" and ends_line and opener.type != "BACKEND" and any(
-                one.span.column == 1 for one in (lexeme, opener)):
+    for before, opener, lexeme, after in zip(
+            [None, None, *piece], [None, *piece], piece, [*piece[1:], None], strict=False):
+        if lexeme.type != "STRING" or after is not None and not _starts_line(source, lexeme, after):
+            continue
+        if lexeme.span.column == 1:
+            return True
+        if opener is not None and opener.type not in ("BACKEND", "BECAUSE") and _starts_line(source, before, opener):
             return True
     return False
-
-
-def _line(text: str, offset: int) -> str:
-    """The line of a place in a text."""
-    end = text.find("\n", offset)
-    return text[text.rfind("\n", 0, offset) + 1 : len(text) if end < 0 else end]
 
 
 def _starts_line(source: Source, before: Lexeme | None, lexeme: Lexeme) -> bool:

@@ -31,6 +31,9 @@ __all__ = ["compile_program"]
 
 _WORD = re.compile(r"\w+")
 
+_SHORTEST = 3
+"""Shorter names are in too many words by chance, and shorter rests are slips of typing."""
+
 StatementT = TypeVar("StatementT", bound=tree.Node)
 
 
@@ -95,7 +98,13 @@ def _follows(diagnostic: Diagnostic, program: Program) -> bool:
     if f"`{span.text}`" not in diagnostic.message:
         statements = (one.span for one, unit in program.statements if unit.source.name == span.source.name)
         span = next((one for one in statements if one.start <= span.start < one.end), span)
-    return not program.lost.isdisjoint(_WORD.findall(span.text))
+    return any(_is_lost(word, program.lost) for word in set(_WORD.findall(span.text)))
+
+
+def _is_lost(name: str, lost: frozenset[str]) -> bool:
+    """Whether a broken part has a name, or a word that it and a neighbour have run together to."""
+    return name in lost or len(name) >= _SHORTEST and any(
+        len(word) - len(name) >= _SHORTEST and (word.startswith(name) or word.endswith(name)) for word in lost)
 
 
 def _place(diagnostic: Diagnostic) -> tuple[str, int]:

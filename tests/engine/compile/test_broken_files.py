@@ -26,7 +26,7 @@ def _codes(text: str) -> list[str]:
 def _agree(count: int) -> None:
     @settings(max_examples=count, deadline=None, derandomize=True, phases=[Phase.generate],
               suppress_health_check=list(HealthCheck))
-    @given(st.sampled_from(TOKENS), st.sampled_from(["", "{", "}", "(", ")", "=", " rule ", "@", '"', "."]))
+    @given(st.sampled_from(TOKENS), st.sampled_from(["", "{", "}", "(", ")", "=", "rule", " rule ", "@", '"', "."]))
     def check(token: tuple[int, int], instead: str) -> None:
         start, end = token
         codes = _codes(SHIPPED[:start] + instead + SHIPPED[end:])
@@ -48,9 +48,11 @@ def test_nothing_follows_from_many_errors_of_syntax() -> None:
 
 @pytest.mark.parametrize("right, wrong", [
     ('use "std/quant"', '"std/quant"'), ('use "std/quant"', '{ "std/quant"'), ('use "std/quant"', 'rule "std/quant"'),
+    ('use "std/quant"', ' rule  "std/quant"'),
     ('use "std/quant"', 'use .std/quant"'), ('use "std/quant"', '" "std/quant"'),
     ("option per_op_mode: bool", '" per_op_mode: bool'), ("option per_op_mode: bool", "{ per_op_mode: bool"),
     ("option per_op_mode: bool", "option per_op_mode rule bool"), ("ops dqs =", "ops rule ="), ("ops dqs =", "ops ="),
+    ("option per_op_mode: bool", "option per_op_moderulebool"), ("option per_op_mode: bool", "optionper_op_mode: bool"),
 ])
 def test_nothing_follows_from_what_these_break(right: str, wrong: str) -> None:
     assert right in SHIPPED
