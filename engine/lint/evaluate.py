@@ -92,6 +92,13 @@ class Reader:
         """A fact about a path that reading has introduced; it holds whatever becomes of the condition."""
         self.facts.append(formula)
 
+    def under(self, box: Box) -> Reader:
+        """A reader of the same skeleton under another box; under the same one, names mean the same."""
+        inner = Reader(self.skeleton, box, self.facts, self.asserted)
+        if box is self.box:
+            inner._meanings = self._meanings
+        return inner
+
     # --- entry points ----------------------------------------------------------------------------------------------
 
     def condition(self, expr: tree.Expr, env: Environment) -> Cond:
@@ -298,7 +305,7 @@ def _name(reader: Reader, expr: tree.Name, env: Environment) -> Any:
     if entry.declaration is not None and isinstance(entry.declaration, tree.Let):
         bare = evolve(env, names={}, flags={})
         value = entry.declaration.value
-        return reader.meaning((id(value), id(env.scope), env.owner, env.rule), lambda: reader.read(value, bare))
+        return reader.meaning((expr.id, env.scope, env.owner, env.rule), lambda: reader.read(value, bare))
     if entry.compiled is not None and entry.compiled.option_only:
         return _frozen(entry.compiled.value)
     return _of_partition(expr, env)
@@ -435,9 +442,8 @@ def _under(reader: Reader, before: list[Formula], expr: tree.Expr, env: Environm
         if narrowed is not box:
             box = narrowed
             used.append(formula)
-    inner = reader if box is reader.box else Reader(reader.skeleton, box, reader.facts, reader.asserted)
     try:
-        return inner.condition(expr, env)
+        return reader.under(box).condition(expr, env)
     except Fork as fork:
         outside = [negated(formula) for formula in used]
         raise Fork([*fork.alternatives, *(f for f in outside if not reader.refutes(f))]) from None

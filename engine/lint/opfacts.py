@@ -246,11 +246,12 @@ def _linear(node: _Node) -> Iterator[Any]:
     yield _rank(node, "weight", 1, 2)
     yield _rank(node, "input", 1, 64)
     yield from _dtypes(node, "input", "weight", "")
-    sizes = [node.of(name, f"shape[{i}]") for name in ("input", "weight") for i in range(_MOST_RANKS)]
+    sizes = [node.of(name, f"shape[{i}]") for name in ("input", "weight") for i in range(_HIGHEST_RANK)]
     yield frozenset(sizes), lambda reader: _features(node, reader)
 
 
-_MOST_RANKS = 6
+_HIGHEST_RANK = 6
+"""Tensors of more dims are not told apart."""
 
 
 def _features(node: _Node, reader: Reader) -> Formula:
@@ -260,9 +261,9 @@ def _features(node: _Node, reader: Reader) -> Formula:
         var = node.of(name, "rank")
         rank = reader.box.get(var)
         if not isinstance(rank, Numbers) or not rank.single:
-            few = tuple(In(var, Numbers.point(r)) for r in range(1, _MOST_RANKS + 1) if rank.has(r))
-            return Or((*few, In(var, Numbers.of(_MOST_RANKS + 1, math.inf))))
-        if rank.low > _MOST_RANKS:
+            few = tuple(In(var, Numbers.point(r)) for r in range(1, _HIGHEST_RANK + 1) if rank.has(r))
+            return Or((*few, In(var, Numbers.of(_HIGHEST_RANK + 1, math.inf))))
+        if rank.low > _HIGHEST_RANK:
             return TRUE
         last.append(_path(node.of(name, f"shape[{int(rank.low) - 1}]")))
     return compared(last[0], "==", last[1])

@@ -157,7 +157,7 @@ def _of_pick(reader: Reader, pick: Pick, name: str) -> Any:
     domain = reader.box.get(pick.var)
     if name in _DTYPE and isinstance(domain, Choice) and not domain.but:
         groups: dict[Any, set[Any]] = {}
-        for dtype in domain.values:
+        for dtype in sorted(domain.values, key=str):
             value = _DTYPE[name](dtype) if isinstance(dtype, torch.dtype) else UNDEFINED
             groups.setdefault(value, set()).add(dtype)
         return _grouped(reader, pick.var, groups)
@@ -177,7 +177,7 @@ def _of_op(reader: Reader, pick: Pick, name: str) -> Any:
     domain = reader.box.get(pick.var)
     if isinstance(domain, Choice) and not domain.but and len(domain.values) <= 200:
         groups: dict[Any, set[Any]] = {}
-        for op_name in domain.values:
+        for op_name in sorted(domain.values, key=str):
             op = reader.skeleton.schema(str(op_name)) if op_name is not None else None
             value: Any = UNDEFINED if op is None else getattr(op, name, UNDEFINED)
             groups.setdefault(value, set()).add(op_name)
