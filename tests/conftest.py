@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 
@@ -23,6 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("full") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(7200))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """No stacks of what may take its time: writing them out in the middle of it can crash."""
+    if item.get_closest_marker("full"):
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(autouse=True)
