@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Union
 
+from apportion.engine.collector import collector_paused
 from apportion.engine.compile import expressions
 from apportion.engine.compile.compiler import compile_program
 from apportion.engine.compile.rulesets import RuleSet
@@ -37,6 +38,7 @@ def shipped_rules() -> list[str]:
     return shipped_names()
 
 
+@collector_paused()
 def load_rules(name_or_path: Location, options: Mapping[str, Any] | None = None) -> RuleSet:
     """The rules of a backend: a shipped file by name (`"xnnpack"`), else a file by path.
 
@@ -46,6 +48,7 @@ def load_rules(name_or_path: Location, options: Mapping[str, Any] | None = None)
     return _backend(_read(name_or_path), options)
 
 
+@collector_paused()
 def parse_rules(text: str, name: str = "<string>", options: Mapping[str, Any] | None = None) -> RuleSet:
     """The rules of a backend from a string; `name` is what messages call it, and relative `use` starts at its folder.
 
@@ -72,6 +75,7 @@ def settings(options: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return options
 
 
+@collector_paused()
 def check_file(name_or_path: Location) -> list[Diagnostic]:
     """Everything that is wrong with a file, in the order of the text; libraries are checked too. Empty if it is fine.
 

@@ -10,14 +10,15 @@ from typing import Any
 
 import torch.fx as fx
 
+from apportion.engine.collector import collector_paused
 from apportion.engine.facts import ProgramFacts
 from apportion.engine.mixed import has_partitioners, is_partitioner, rules_alone
 from apportion.engine.ops import op_of
-from apportion.engine.partition import partition
+from apportion.engine.partition import Deciding, partition
 from apportion.engine.preserve import Preserved, ops_present, preserved_ops
 from apportion.engine.result import PartitionResult
 from apportion.engine.sources import Rules, load_all
-from apportion.engine.tag import TAG, clear_tags
+from apportion.engine.wishes import Wishes, choose_rules
 
 __all__ = ["MixedPartitioner", "Partitioner", "RulesPartitioner", "rules_partitioner"]
 
@@ -81,27 +82,23 @@ class RulesPartitioner(Partitioner):
         present = ops_present(module)
         ops = preserved_ops(self.rules, present)
         unfiltered = {name for one in self.rules for name in one.preserve.added}
-        claimed = self._claimed(program) if ops else {}
+        claimed = self._claimed(program) if ops else set()
 
         def keep(node: fx.Node) -> bool:
             name = _name(node)
-            return name in unfiltered or claimed.get((node.name, name), False)
+            return name in unfiltered or (node.name, name) in claimed
 
         return ops, keep
 
-    def _claimed(self, program: Any) -> dict[tuple[str, str], bool]:
-        """The nodes that the rules claim in a program, by name and op; the program's tags are left as they were."""
-        facts = ProgramFacts.of(program)
-        nodes = [node for graph in facts.graphs for node in graph.module.graph.nodes]
-        before = {node: node.meta[TAG] for node in nodes if TAG in node.meta}
-        arguments = {k: v for k, v in self._arguments.items() if k != "strict"}
-        result = partition(program, self.rules, **arguments)
-        claimed = {(n.name, _name(n)): True for p in result.partitions for n in p.nodes}
-        for graph in facts.graphs:
-            clear_tags(graph)
-        for node, tag in before.items():
-            node.meta[TAG] = tag
-        return claimed
+    def _claimed(self, program: Any) -> set[tuple[str, str]]:
+        """The nodes that the rules claim in a program, by name and op; the program's tags are left as they are."""
+        wishes = {name: self._arguments.get(name, ()) for name in ("exclude", "only", "with_rules", "without_rules")}
+        sets = choose_rules(self.rules, wishes["with_rules"], wishes["without_rules"])
+        deciding = Deciding(sets, Wishes.of(wishes["exclude"], wishes["only"]))
+        with collector_paused():
+            for graph in ProgramFacts.of(program).graphs:
+                deciding.graph(graph)
+        return {(node.fx.name, _name(node.fx)) for owners in deciding.owned.values() for node in owners}
 
 
 class MixedPartitioner(Partitioner):

@@ -86,6 +86,8 @@ class _Board:
     def conflict(self, candidate: Candidate) -> Loss | None:
         """The owner that a candidate has to give way to."""
         owners = self.owners
+        if owners.keys().isdisjoint(candidate.claimed):
+            return None
         for node in candidate.claimed:
             for owner in owners.get(node, ()):
                 if not _compatible(candidate, owner, node):

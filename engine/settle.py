@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 import torch
+import torch.fx as fx
 from attrs import define, field, frozen
 
 from apportion.engine.candidates import Candidate, Emits, Match, run_steps
@@ -98,7 +99,7 @@ def border_of(nodes: Sequence[Value], candidates: Iterable[Candidate], policy: P
     for node in nodes:
         for value in node.inputs:
             if value.position < 0:
-                (constants if _goes_along(value, inside, taken, policy) else inputs)[value] = None
+                (constants if _goes_along(value, inside, calls, taken, policy) else inputs)[value] = None
             elif value.node not in inside:
                 inputs[value] = None
         if isinstance(node.val, torch.Tensor):  # one output, which calls read
@@ -119,12 +120,14 @@ def _taken(candidates: Iterable[Candidate]) -> set[Value]:
     return found
 
 
-def _goes_along(value: Value, inside: set[Value], taken: set[Value], policy: PartitionPolicy) -> bool:
+def _goes_along(
+    value: Value, inside: set[Value], calls: set[fx.Node], taken: set[Value], policy: PartitionPolicy
+) -> bool:
     if not value.is_constant:
         return policy.mutable_buffers and is_kind(value, "mutable_buffer") is True and set(value.users) <= inside
     if policy.constants == "none":
         return value in taken
-    return policy.constants == "all" or set(value.users) <= inside
+    return policy.constants == "all" or calls.issuperset(value.fx.users) or set(value.users) <= inside
 
 
 @define(eq=False)

@@ -1,9 +1,10 @@
-"""The built parser, kept on disk: building it takes most of a second, reading it back some milliseconds.
+"""Things kept on disk: the built parser, which takes most of a second to build and some milliseconds to read back, and
+trees.
 
 What is kept is unpickled, and unpickling runs whatever it is told to. So it is read only from a folder that belongs to
 the user and that nobody else may write to, opened without following links; anything else is as if there were nothing.
 Files are named by the content they were made from, written aside and then moved into place, so that processes may write
-at once. Whatever fails (a read-only home, a broken file) means that the parser is built anew.
+at once. Whatever fails (a read-only home, a broken file) means that the thing is made anew.
 """
 
 from __future__ import annotations
@@ -19,14 +20,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["VARIABLE", "cached", "folder"]
+__all__ = ["MOST", "VARIABLE", "cached", "folder", "keep", "recall"]
 
 VARIABLE = "APPORTION_CACHE"
 """The environment variable that names another folder; empty, it turns the cache off."""
 
+MOST = 256
+"""How many files are kept."""
+
 
 def folder() -> Path | None:
-    """Where built parsers are kept: `$APPORTION_CACHE`, else in the user's cache folder; None for nowhere."""
+    """Where things are kept: `$APPORTION_CACHE`, else in the user's cache folder; None for nowhere."""
     chosen = os.environ.get(VARIABLE)
     if chosen is not None:
         return Path(chosen) if chosen else None
@@ -43,15 +47,28 @@ def folder() -> Path | None:
 
 def cached(parts: tuple[str, ...], make: Callable[[], Any]) -> Any:
     """What `make` gives, read back where it was kept under these parts (contents and versions) before."""
-    where = folder()
-    if where is None or not hasattr(os, "getuid"):
-        return make()
-    name = hashlib.sha256("\0".join((*parts, sys.version)).encode()).hexdigest()[:32] + ".pickle"
-    found = _read(where, name)
+    found = recall(parts)
     if found is None:
         found = make()
-        _write(where, name, found)
+        keep(parts, found)
     return found
+
+
+def recall(parts: tuple[str, ...]) -> Any:
+    """What was kept under these parts, or None."""
+    where = folder()
+    return None if where is None or not hasattr(os, "getuid") else _read(where, _name(parts))
+
+
+def keep(parts: tuple[str, ...], thing: Any) -> None:
+    """Keeps a thing under these parts, where that is possible; the oldest go where there are more than `MOST`."""
+    where = folder()
+    if where is not None and hasattr(os, "getuid"):
+        _write(where, _name(parts), thing)
+
+
+def _name(parts: tuple[str, ...]) -> str:
+    return hashlib.sha256("\0".join((*parts, sys.version)).encode(errors="surrogatepass")).hexdigest()[:32] + ".pickle"
 
 
 def _is_private(status: os.stat_result) -> bool:
@@ -81,3 +98,6 @@ def _write(where: Path, name: str, thing: Any) -> None:
         except BaseException:
             os.unlink(path)
             raise
+        oldest_first = sorted(where.glob("*.pickle"), key=lambda kept: kept.stat().st_mtime)
+        for old in oldest_first[:-MOST]:
+            old.unlink()

@@ -28,6 +28,7 @@ from apportion.grammar.diagnostics import Diagnostic, Label, Severity, Source, S
 from apportion.grammar.hints import Hint, Place, explain
 from apportion.grammar.lexing import ERROR_TERMINALS, Lexeme, comments_between, make_lexeme, read_lexemes
 from apportion.grammar.recovery import Stacks
+from apportion.grammar.result import ParseResult
 from apportion.grammar.words import CLAUSES, DEFINING, FILE_ONLY, STATEMENTS
 
 __all__ = ["MAX_CHARACTERS", "ParseResult", "build_parser", "keywords", "parse", "parse_expression"]
@@ -48,26 +49,6 @@ MAX_INSERTED = 4
 """How often something may be put before one token to repair a text."""
 
 _WORD = re.compile(r"\w+")
-
-
-@frozen
-class ParseResult:
-    """`file` is the tree, or None where there are errors; `diagnostics` are in the order of the text.
-
-    Where there are errors, `sound` has the statements that are whole, so that these can be checked in the same run, and
-    `lost` the names that the others define, or None where that could be any: a `use` is among them, or a name itself is
-    gone. `sound` is None where the text could not be read at all.
-    """
-
-    file: tree.File | None
-    diagnostics: tuple[Diagnostic, ...] = ()
-    sound: tree.File | None = None
-    lost: frozenset[str] | None = frozenset()
-
-    @property
-    def ok(self) -> bool:
-        """Whether there is a tree."""
-        return self.file is not None
 
 
 class _KeepErrorTerminals:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -26,6 +26,7 @@ from apportion.engine.compile.types import (
 )
 from apportion.engine.facts import Value
 from apportion.engine.ops import Op, UnknownOp, schema_of
+from apportion.engine.ops.op import BY_NAME
 from apportion.engine.values import Unknown
 from apportion.grammar import tree
 
@@ -168,7 +169,7 @@ def argument_type(type_: Type, name: str, scope: Scope) -> Type | None:
     """The type of the argument `name` of the call that makes a value of `type_`; None if no such op has it."""
     ops = ops_behind(type_, scope)
     if ops is None:
-        return ANY if name in all_argument_names() or _declared_has(name, scope.declared) else None
+        return ANY if _is_argument(name, scope) else None
     found = [argument for op in ops if (argument := op.argument(name)) is not None]
     if not found:
         return ANY if any(op.style != "aten" for op in ops) and not all(op.arguments for op in ops) else None
@@ -179,8 +180,10 @@ def _argument_names(ops: list[Op]) -> set[str]:
     return {argument.name for op in ops for argument in op.arguments}
 
 
-def _declared_has(name: str, declared: Mapping[str, Op]) -> bool:
-    return any(op.argument(name) is not None for op in declared.values())
+def _is_argument(name: str, scope: Scope) -> bool:
+    """Whether any op has an argument of this name. Those met before are asked first: to list all takes long."""
+    met = (op for op in list(BY_NAME.values()) if op.style == "aten")
+    return any(op.argument(name) is not None for op in (*scope.declared.values(), *met)) or name in all_argument_names()
 
 
 @cache
@@ -241,7 +244,7 @@ def _attribute_of_any(expr: tree.Attribute, thing: Compiled, scope: Scope) -> Co
     """Of something whose type is open: any attribute of anything, or an argument; decided when it is read."""
     rows = [row for (_, name), row in ATTRIBUTES.items() if name == expr.name]
     name = expr.name
-    if not rows and name not in all_argument_names() and not _declared_has(name, scope.declared):
+    if not rows and not _is_argument(name, scope):
         known = {name for _, name in ATTRIBUTES} | all_argument_names()
         scope.error("A005", expr.span, f"nothing has an attribute `{name}`", help=suggest(name, known))
         return failed(thing.names)

@@ -84,7 +84,7 @@ class OpTerm:
     """A call of one of `ops` (any op where None), its arguments by the schema of each op.
 
     `layouts` maps an op name to pairs of argument (its schema name, or its position where the op has no schema) and
-    term; `layout` serves ops without one of their own.
+    term; `layout` has all of these terms, and serves ops without a layout of their own.
     """
 
     ops: frozenset[str] | None
@@ -251,9 +251,8 @@ def subterms(term: Term) -> tuple[Term, ...]:
         case ListTerm():
             return term.items if term.rest is None else (*term.items, term.rest)
         case OpTerm():
-            inner = [t for layout in (*term.layouts.values(), term.layout) for _, t in layout]
-            unique = {id(t): t for t in inner}
-            return tuple(unique.values()) if term.rest is None else (*unique.values(), term.rest)
+            inner = tuple([t for _, t in term.layout])
+            return inner if term.rest is None else (*inner, term.rest)
         case _:
             return ()
 

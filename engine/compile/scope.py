@@ -130,7 +130,8 @@ class Environment:
 
     `resolve` completes a file-level name when it is first asked for, so that their order does not matter. `active` are
     the declarations that are being compiled, `callers` the places that called them, `depth` counts how deeply.
-    `overflowing` are contracts that come to too much and functions with errors, `seen` the findings made.
+    `overflowing` are contracts that come to too much and functions with errors, `seen` the findings made, `schemas` the
+    ops looked up.
     """
 
     diagnostics: list[Diagnostic] = Factory(list)
@@ -148,6 +149,7 @@ class Environment:
     resolve: Callable[[Entry], Entry] | None = None
     depth: int = 0
     seen: set[tuple[str, int, int, str]] = Factory(set)
+    schemas: dict[str, Op | None] = Factory(dict)
 
     @contextmanager
     def inside(self, declaration: Any, caller: Span | None = None) -> Iterator[None]:
@@ -341,10 +343,13 @@ class Scope:
 
     def schema_of(self, name: str) -> Op | None:
         """The schema of one concrete op, declared or registered; None where it has none."""
-        try:
-            return schema_of(name, self.environment.declared)
-        except UnknownOp:
-            return None
+        known = self.environment.schemas
+        if name not in known:
+            try:
+                known[name] = schema_of(name, self.environment.declared)
+            except UnknownOp:
+                known[name] = None
+        return known[name]
 
     def is_op_name(self, expr: tree.Expr) -> bool:
         """Is `expr` a dotted name of an op, and not an attribute of something bound here?"""

@@ -11,7 +11,8 @@ from attrs import Factory, define, frozen
 
 from apportion.grammar import tree
 from apportion.grammar.diagnostics import Diagnostic, Label, Severity, Source, Span, nearest
-from apportion.grammar.parse import ParseResult, parse
+from apportion.grammar.kept import parse_kept
+from apportion.grammar.result import ParseResult
 
 __all__ = ["LANGUAGE", "Program", "Unit", "read_program", "shipped_folder", "shipped_names", "unreadable"]
 
@@ -86,8 +87,13 @@ def unreadable(path: object, error: Exception) -> str:
 
 
 @lru_cache(maxsize=64)
-def _parsed(text: str, name: str) -> ParseResult:
-    """Trees are never changed, so a text is parsed once in a process; a file that was edited is another text."""
+def _parsed(text: str, name: str, *, keep: bool) -> ParseResult:
+    """Trees are never changed, so a text is parsed once in a process; a file that was edited is another text. `keep`:
+    also on disk."""
+    if keep:
+        return parse_kept(text, name)
+    from apportion.grammar.parse import parse  # takes long
+
     return parse(text, name)
 
 
@@ -123,7 +129,7 @@ class _Reader:
         if self._other_language(text, name):
             self.missing = True
             return None
-        result = _parsed(text, name)
+        result = _parsed(text, name, keep=key is not None)
         self.diagnostics.extend(result.diagnostics)
         self.broken |= result.file is None
         self.lost |= result.lost or set()
