@@ -139,19 +139,19 @@ def _way_around(this: _Round, standing: Sequence[Sequence[int]], nodes: Sequence
 
 
 def _note_losses(this: _Round, losses: list[Loss]) -> None:
-    for loss in losses:
-        if this.attempts.every is None and set(loss.claimed) <= set(loss.taken):
+    for rule, claimed, winner, taken, node in losses:
+        if this.attempts.every is None and set(claimed) <= set(taken):
             continue  # what becomes of its nodes is up to the winner
         attempt = Attempt(
             Cause.LOST,
             (4, 0),
-            loss.rule.name,
-            loss.rule.name_span,
-            detail=partial(_winner, loss),
+            rule.name,
+            rule.name_span,
+            detail=partial(_winner, winner, node),
             backend=this.rules.backend_id,
         )
-        this.attempts.note(loss.claimed, attempt)
+        this.attempts.note(claimed, attempt)
 
 
-def _winner(loss: Loss) -> str:
-    return f"{loss.winner.name} ({loss.winner.name_span}), which takes `{loss.node.name}`"
+def _winner(winner: CompiledRule, node: Value) -> str:
+    return f"{winner.name} ({winner.name_span}), which takes `{node.name}`"

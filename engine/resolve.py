@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from attrs import define, field
 
@@ -19,14 +18,8 @@ _LARGEST = 1 << 20
 """No match has more nodes, and no file more rules."""
 
 
-class Loss(NamedTuple):
-    """A match that gave way: to the rule of which match, and on which node."""
-
-    rule: CompiledRule
-    claimed: tuple[Value, ...]
-    winner: CompiledRule
-    taken: tuple[Value, ...]
-    node: Value
+Loss = tuple[CompiledRule, tuple[Value, ...], CompiledRule, tuple[Value, ...], Value]
+"""A match that gave way: its rule and its nodes, the rule and the nodes of the match that won, the node both wanted."""
 
 
 @define(eq=False)
@@ -91,7 +84,7 @@ class _Board:
         for node in candidate.claimed:
             for owner in owners.get(node, ()):
                 if not _compatible(candidate, owner, node):
-                    return Loss(candidate.rule, candidate.claimed, owner.rule, owner.claimed, node)
+                    return candidate.rule, candidate.claimed, owner.rule, owner.claimed, node
         return None
 
     def win(self, index: int) -> None:
@@ -149,7 +142,7 @@ def resolve(candidates: Sequence[Candidate]) -> Resolution:
             board.win(index)
         else:
             result.losses.append(loss)
-            for heir in candidate.heirs_without(loss.node) if candidate.offers_first else ():
+            for heir in candidate.heirs_without(loss[-1]) if candidate.offers_first else ():
                 if heir.restart():
                     everyone.append(heir)
                     _offer(len(everyone) - 1, board)

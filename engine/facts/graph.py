@@ -96,7 +96,8 @@ class GraphFacts:
         return whole.output(index)
 
     def _note_module(self, node: fx.Node) -> None:
-        found = self.attribute(str(node.target))
+        target = str(node.target)
+        found = self.attribute(target) if "." in target else self.module._modules.get(target)
         if isinstance(found, torch.nn.Module):
             self.modules[node] = found
 
@@ -234,6 +235,13 @@ class GraphFacts:
     def places(self) -> Mapping[fx.Node, int]:
         """The place of each FX node in the graph, getitems included."""
         return {node: index for index, node in enumerate(self.module.graph.nodes)}
+
+    @lazy
+    def constants(self) -> frozenset[Value]:
+        """The values of the kind `constant`."""
+        from apportion.engine.facts.kinds import constant_values
+
+        return constant_values(self)
 
     @lazy
     def frozen(self) -> frozenset[Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -15,7 +16,7 @@ from apportion.engine.values import Dim, Kleene, Unknown, k_all, k_not
 if TYPE_CHECKING:
     from apportion.engine.facts.graph import GraphFacts
 
-__all__ = ["KINDS", "LOCAL_KINDS", "Kind", "frozen_values", "is_kind", "origin_kinds"]
+__all__ = ["KINDS", "LOCAL_KINDS", "Kind", "constant_values", "frozen_values", "is_kind", "origin_kinds"]
 
 
 @frozen
@@ -107,8 +108,17 @@ def _comes_from(*kinds: str) -> Callable[[Any], Kleene]:
 def _is_constant(x: Any) -> Kleene:
     if isinstance(x, tuple):
         return bool(x) and k_all(_is_constant(item) for item in x)
-    origins = origin_kinds(x)
+    return _are_constant(origin_kinds(x))
+
+
+@lru_cache(maxsize=1024)
+def _are_constant(origins: tuple[tuple[str, bool], ...]) -> bool:
     return bool(origins) and all(k in ("parameter", "buffer", "constant") and not w for k, w in origins)
+
+
+def constant_values(graph: GraphFacts) -> frozenset[Value]:
+    """The placeholders and `get_attr` of a graph that are constants."""
+    return frozenset([x for x in graph.by_node.values() if x.position < 0 and _is_constant(x) is True])
 
 
 def _is_mutable_buffer(x: Any) -> Kleene:

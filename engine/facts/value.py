@@ -351,12 +351,10 @@ class Value:
         by_node = self.graph.by_node
         return any(user.op == "output" or by_node[user].node not in inside for user in self.fx.users)
 
-    @lazy
+    @property
     def is_constant(self) -> bool:
         """Whether it is of the kind `constant`."""
-        from apportion.engine.facts.kinds import is_kind
-
-        return self.position < 0 and is_kind(self, "constant") is True
+        return self.position < 0 and self in self.graph.constants
 
     @property
     def returned(self) -> bool:
