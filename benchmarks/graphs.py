@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-__all__ = ["GRAPHS", "Maker", "make"]
+__all__ = ["EXPORTED", "GRAPHS", "Maker", "exported", "make"]
 
 aten = torch.ops.aten
 WIDTH = 8
@@ -179,8 +179,58 @@ GRAPHS: Mapping[str, Callable[[Maker, int], Node]] = {
 """The kinds of graphs by name."""
 
 
+EXPORTED = "exported decoder"
+"""The kind whose size is counted in layers."""
+
+
+class _Layer(torch.nn.Module):
+    """A layer of a decoder. Its scores stand keys by queries, so their softmax is over a dim that has no rule."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(_HIDDEN) for _ in range(2))
+        self.query, self.key, self.value, self.out = (torch.nn.Linear(_HIDDEN, _HIDDEN) for _ in range(4))
+        self.gate, self.up = (torch.nn.Linear(_HIDDEN, 2 * _HIDDEN) for _ in range(2))
+        self.down = torch.nn.Linear(2 * _HIDDEN, _HIDDEN)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        norm = self.norms[0](x)
+        query, key, value = (
+            linear(norm).unflatten(-1, (_HEADS, _HIDDEN // _HEADS)).transpose(1, 2)
+            for linear in (self.query, self.key, self.value)
+        )
+        scores = key @ query.transpose(-1, -2) / (_HIDDEN // _HEADS) ** 0.5 + mask
+        mixed = torch.softmax(scores, -2).transpose(-1, -2) @ value
+        x = x + self.out(mixed.transpose(1, 2).flatten(2))
+        norm = self.norms[1](x)
+        return x + self.down(torch.nn.functional.silu(self.gate(norm)) * self.up(norm))
+
+
+class _Decoder(torch.nn.Module):
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(_Layer() for _ in range(layers))
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x
+
+
+_HIDDEN, _HEADS, _LENGTH = 64, 4, 8
+
+
+def exported(layers: int) -> GraphModule:
+    """A decoder, exported and decomposed to core ATen."""
+    inputs = torch.randn(1, _LENGTH, _HIDDEN), torch.zeros(_LENGTH, _LENGTH)
+    program = torch.export.export(_Decoder(layers).eval(), inputs, strict=True)
+    return program.run_decompositions().graph_module
+
+
 def make(kind: str, size: int) -> GraphModule:
-    """A graph of a kind with at least `size` op nodes."""
+    """A graph of a kind with at least `size` op nodes; of the exported decoder with `size` layers."""
+    if kind == EXPORTED:
+        return exported(size)
     maker = Maker()
     maker.graph.output((GRAPHS[kind](maker, size),))
     return GraphModule(maker.root, maker.graph)

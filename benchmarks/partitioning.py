@@ -1,19 +1,20 @@
 """Partitioning beside its peers, on the same graphs in one run: `python -m benchmarks.partitioning`.
 
-Each side runs in a process of its own, turn by turn, and reports CPU seconds (the best of its runs) and how much the
-peak of its memory grew. The floor is one plain pass over the graph that reads target, inputs, dtype and shape. `ours`
-is the whole of `partition()`: facts, matching, merging, settling, tags. The `capability` sides are
+Each side runs in a process of its own, turn by turn, and reports CPU seconds (the best of its runs) and how much more
+memory it had at its peak in the first run. The floor is one plain pass over the graph that reads target, inputs, dtype
+and shape. `ours` is the whole of `partition()`: facts, matching, merging, settling, tags. The `capability` sides are
 `CapabilityBasedPartitioner.propose_partitions` alone, given the nodes that ours claimed. `inductor` and `subgraph` are
-matchers that get the 30 patterns and find the same matches (which is checked); `ours, matching alone`
-and `ours, the same patterns` are beside them.
-`xnnpack` is ExecuTorch's `XnnpackPartitioner.partition` on an Edge program, `ours edge` ours on that; `tvm` is Relax'
-`FuseOpsByPattern` in a Python of its own (`--tvm`). With `--rows FILE` every row is kept as it comes, and a run that
-was broken off goes on.
+matchers that get the 30 patterns and find the same matches (which is checked); `ours, matching alone` and `ours, the
+same patterns` are beside them. `xnnpack` is ExecuTorch's `XnnpackPartitioner.partition` on an Edge program, `ours edge`
+ours on that; `tvm` is Relax' `FuseOpsByPattern` in a Python of its own (`--tvm`). With `--rows FILE` every row is kept
+as it comes, and a run that was broken off goes on.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import json
 import math
 import resource
@@ -34,7 +35,7 @@ from apportion import engine
 from apportion.engine.candidates import Attempts, Matcher
 from apportion.engine.collector import collector_paused
 from apportion.engine.facts import ProgramFacts
-from benchmarks.graphs import GRAPHS, make
+from benchmarks.graphs import EXPORTED, GRAPHS, make
 from benchmarks.rules import ABSENT, rules_text
 
 __all__ = ["SIDES", "claimed", "main", "plan"]
@@ -66,6 +67,14 @@ def _plain(module: GraphModule) -> Callable[[], int]:
 
 def _ours(module: GraphModule, more: int = 0) -> Callable[[], int]:
     return lambda: len(engine.partition(module, rules(more)).partitions)
+
+
+def _without_norms(module: GraphModule) -> Callable[[], int]:
+    return lambda: len(engine.partition(module, "onnxruntime", exclude=NORMS).partitions)
+
+
+NORMS = ("aten.native_layer_norm.default", "aten._softmax.default")
+"""What is left out where the graph is an exported decoder: ONNX Runtime could have all of it."""
 
 
 def _matching(module: GraphModule) -> Callable[[], int]:
@@ -111,10 +120,14 @@ def _matcher(module: GraphModule, which: str) -> Callable[[], int]:
     return lambda: len(peer())
 
 
+MORE = "ours, 1,000 rules more"
+"""Measured beside `ours` in one process."""
+
 SIDES: Mapping[str, Callable[[GraphModule], Callable[[], int]]] = {
     "plain": _plain,
     "ours": _ours,
-    "ours, 1,000 rules more": lambda module: _ours(module, ABSENT),
+    "ours, no norms": _without_norms,
+    MORE: lambda module: _ours(module, ABSENT),
     "ours, matching alone": _matching,
     "ours, the same patterns": _same_patterns,
     "capability": lambda module: _capability(module, connected=False),
@@ -125,7 +138,7 @@ SIDES: Mapping[str, Callable[[GraphModule], Callable[[], int]]] = {
 """What is measured, by name: each prepares and gives what is timed, which counts partitions, matches or nodes."""
 
 EDGE = ("ours edge", "xnnpack")
-QUICK = ("ours", "ours, 1,000 rules more", "ours, matching alone", "ours, the same patterns", "ours edge")
+QUICK = ("ours", "ours, no norms", MORE, "ours, matching alone", "ours, the same patterns", "ours edge")
 """Sides that are run several times in a turn, the plain pass each time before."""
 
 
@@ -134,11 +147,16 @@ def claimed(module: GraphModule) -> set[Node]:
     return {node for node in module.graph.nodes if node.op == "call_function" and "delegation_tag" in node.meta}
 
 
-def plan(sizes: list[int], largest: int, matching: list[int], edge: list[int], graphs: list[str]) -> Iterator[Row]:
+def plan(
+    sizes: list[int], largest: int, matching: list[int], edge: list[int], graphs: list[str], layers: list[int]
+) -> Iterator[Row]:
     """The rows of a run, small ones first; sides of one row come after another."""
+    for count in layers:
+        for side in ("ours, no norms", "capability", "capability connected"):
+            yield {"graph": EXPORTED, "size": count, "side": side}
     for size in sizes:
         for kind in graphs:
-            for side in ("ours", "ours, 1,000 rules more"):
+            for side in ("ours", MORE):
                 yield {"graph": kind, "size": size, "side": side}
             if size <= largest or (kind == "decoder" and size <= 2 * largest):
                 yield {"graph": kind, "size": size, "side": "capability"}
@@ -162,31 +180,48 @@ def _measure(side: str, kind: str, size: int) -> Row:
     if side in EDGE:
         return _edge_turn(side, size)
     prepare = SIDES[side]
-    small, module = make(kind, 100), make(kind, size)
-    engine.partition(small, rules())
+    small, module = make(kind, 1 if kind == EXPORTED else 100), make(kind, size)
+    ours = SIDES["ours, no norms" if kind == EXPORTED else "ours"]
+    ours(small)()
     if side.startswith("capability"):
-        engine.partition(module, rules())  # tags what it is told is supported
+        ours(module)()  # tags what it is told is supported
     prepare(small)()
-    return {"nodes": len(module.graph.nodes), **_timed(lambda: prepare(module), module, 9 if side in QUICK else 1)}
+    timed = _timed(lambda: prepare(module), module, 9 if side in QUICK else 1, _ours(module) if side == MORE else None)
+    return {"nodes": len(module.graph.nodes), **timed}
 
 
-def _timed(prepare: Callable[[], Callable[[], int]], module: GraphModule, times: int) -> Row:
-    """The best CPU seconds of an action and of the plain pass, by turns; how much memory preparing and the first one
-    took more."""
-    floor = _plain(module)
-    best, plain, count, grown = math.inf, math.inf, 0, 0.0
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    action = prepare()
+def _timed(
+    prepare: Callable[[], Callable[[], int]], module: GraphModule, times: int, beside: Callable[[], int] | None = None
+) -> Row:
+    """The best CPU seconds of an action, of the plain pass and of what stands `beside` it, by turns; how much memory
+    preparing and the first one took more."""
+    before = _peak(reset=True)
+    actions = {"seconds": prepare(), "plain": _plain(module), **({} if beside is None else {"beside": beside})}
+    best: Row = dict.fromkeys(actions, math.inf)
+    count, grown = 0, 0.0
     for number in range(times):
-        start = time.process_time()
-        floor()
-        plain = min(plain, time.process_time() - start)
-        start = time.process_time()
-        count = action()
-        best = min(best, time.process_time() - start)
-        if number == 0:
-            grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    return {"seconds": best, "plain": plain, "count": count, "megabytes": grown}
+        for name, action in actions.items():
+            start = time.process_time()
+            done = action()
+            best[name] = min(best[name], time.process_time() - start)
+            if name == "seconds":
+                count = done
+                grown = grown if number else _peak() - before
+    return {**best, "count": count, "megabytes": grown}
+
+
+def _peak(*, reset: bool = False) -> float:
+    """The most megabytes that this process has had, or on Linux has had since the peak was `reset` to what it has."""
+    if reset and _STATUS.exists():
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # what was freed is not to hide what will be taken
+        Path("/proc/self/clear_refs").write_text("5")
+    if not _STATUS.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return int(_STATUS.read_text().split("VmHWM:")[1].split()[0]) / 1024
+
+
+_STATUS = Path("/proc/self/status")
 
 
 def _edge_turn(side: str, size: int) -> Row:
@@ -281,7 +316,9 @@ def _run(options: argparse.Namespace) -> dict[tuple[str, int, str], Row]:
     rows = [json.loads(line) for line in lines]
     done = {(*_key(row), row["turn"]) for row in rows}
     for turn in range(options.turns):
-        for row in plan(options.sizes, options.largest, options.matching, options.edge, options.graphs):
+        every = plan(
+            options.sizes, options.largest, options.matching, options.edge, options.graphs, options.layers)
+        for row in every:
             if (*_key(row), turn) in done or (turn and row["side"] not in QUICK):
                 continue
             found = {**_turn(row, options.limit, options.tvm), "turn": turn}
@@ -302,23 +339,24 @@ def _run(options: argparse.Namespace) -> dict[tuple[str, int, str], Row]:
 def _table(best: Mapping[tuple[str, int, str], Row]) -> None:
     write = sys.stdout.write
     write(f"torch {torch.__version__}, Python {sys.version.split()[0]}\n")
-    write(f"{'graph':10} {'nodes':>7} {'side':22} {'seconds':>9} {'x plain':>8} {'x ours':>8} {'growth':>7}")
+    write(f"{'graph':16} {'nodes':>7} {'side':29} {'seconds':>9} {'x plain':>8} {'x ours':>8} {'growth':>7}")
     write(f" {'count':>6} {'MB':>7}\n")
     last: dict[tuple[str, str], Row] = {}
     for (kind, size, side), row in best.items():
         if "failed" in row:
-            write(f"{kind:10} {size:7} {side:22} {row['failed']}\n")
+            write(f"{kind:16} {size:7} {side:29} {row['failed']}\n")
             continue
-        ours = best.get((kind, size, "ours"), best.get((kind, size, "ours edge"), {}))
+        ours = next((best[key] for whole in ("ours", "ours, no norms", "ours edge")
+                     if (key := (kind, size, whole)) in best), {})
         growth = ""
         before = last.get((kind, side))
         if before is not None:
             times, nodes = row["seconds"] / before["seconds"], row["nodes"] / before["nodes"]
             growth = f"{math.log(times) / math.log(nodes):.2f}"
         last[kind, side] = row
-        bases = row.get("plain"), ours.get("seconds")
-        ratios = [f"{row['seconds'] / base:8.1f}" if base else " " * 8 for base in bases]
-        write(f"{kind:10} {size:7} {side:22} {row['seconds']:9.4f} {ratios[0]} {ratios[1]} {growth:>7}"
+        bases = row.get("plain"), row.get("beside", ours.get("seconds"))
+        ratios = [f"{row['seconds'] / base:8.2f}" if base else " " * 8 for base in bases]
+        write(f"{kind:16} {size:7} {side:29} {row['seconds']:9.4f} {ratios[0]} {ratios[1]} {growth:>7}"
               f" {row['count']:6} {row['megabytes']:7.1f}\n")
 
 
@@ -345,11 +383,12 @@ def _plot(best: Mapping[tuple[str, int, str], Row], path: Path) -> None:
 def main() -> None:
     """Print a line for each graph, size and side; `growth` is the exponent since the size before."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 20_000, 50_000, 100_000])
+    parser.add_argument("--sizes", type=int, nargs="*", default=[1_000, 10_000, 20_000, 50_000, 100_000])
     parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=list(GRAPHS))
     parser.add_argument("--largest", type=int, default=1_000, help="nodes up to which the slow peer is run")
     parser.add_argument("--matching", type=int, nargs="*", default=[1_000, 10_000], help="sizes for other matchers")
     parser.add_argument("--edge", type=int, nargs="*", default=[], help="sizes for ExecuTorch's partitioner and TVM")
+    parser.add_argument("--layers", type=int, nargs="*", default=[], help="how many layers of an exported decoder")
     parser.add_argument("--turns", type=int, default=2, help="how often every quick side has its turn")
     parser.add_argument("--limit", type=float, default=600, help="seconds after which a turn is given up")
     parser.add_argument("--rows", type=Path, help="keep each row in this file, and go on from it")

@@ -10,8 +10,8 @@ import pytest
 from apportion import engine
 from apportion.engine.compile import patterns as p
 from benchmarks import matchers, partitioning
-from benchmarks.graphs import GRAPHS, make
-from benchmarks.partitioning import SIDES, claimed, rules
+from benchmarks.graphs import EXPORTED, GRAPHS, make
+from benchmarks.partitioning import NORMS, SIDES, claimed, rules
 
 
 @pytest.mark.parametrize("kind", GRAPHS)
@@ -22,6 +22,15 @@ def test_ours_makes_no_more_partitions_than_the_peer(kind: str) -> None:
     assert len(claimed(module)) == result.report.claimed > 0
     assert len(result.partitions) == SIDES["ours"](module)() == SIDES["ours, 1,000 rules more"](module)()
     assert len(result.partitions) <= SIDES["capability"](module)()
+
+
+def test_of_an_exported_decoder_all_but_norms_is_claimed() -> None:
+    module = make(EXPORTED, 1)
+    partitions = SIDES["ours, no norms"](module)()
+    left = {str(node.target) for node in module.graph.nodes if node.op == "call_function"} - {
+        str(node.target) for node in claimed(module)}
+    assert left - {"<built-in function getitem>"} == set(NORMS)
+    assert 1 < partitions <= SIDES["capability"](module)()
 
 
 def test_there_are_50_rules_and_30_patterns_of_several_nodes() -> None:
@@ -52,7 +61,7 @@ def test_rows_are_kept_and_a_run_goes_on(
     kept = tmp_path / "rows.jsonl"
     rows = [
         {**row, "nodes": row["size"], "seconds": row["size"] / 1e6, "count": 1, "megabytes": 0.0, "turn": 0}
-        for row in partitioning.plan([100, 1_000], 10, [], [], ["chain"])
+        for row in partitioning.plan([100, 1_000], 10, [], [], ["chain"], [])
     ]
     kept.write_text("".join(json.dumps(row) + "\n" for row in rows[:-1]))
     few = ["--sizes", "100", "1000", "--graphs", "chain", "--largest", "10", "--turns", "1", "--limit", "0.01"]
